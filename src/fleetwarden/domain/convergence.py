@@ -1,0 +1,187 @@
+"""Desired against observed: what one service needs now, or why it needs nothing.
+
+Level-triggered and pure: the same two states always give the same answer, whoever asks and however often.  One need at
+a time per service; the next pass sees the next one.  Rules that hold here and nowhere else: missing evidence proposes
+nothing; a service that was never started is started, not restarted; one bad instance of several is repaired alone; a
+count that something else owns (a scaling block) is never put back; what is still starting is left in peace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fleetwarden.domain.actions import ActionRequest, Kind, Record, Source
+from fleetwarden.domain.fleet import (
+    DesiredState,
+    InstanceStatus,
+    Mode,
+    ObservedInstance,
+    ObservedService,
+    Presence,
+    Service,
+    ServiceStatus,
+)
+from fleetwarden.domain.identifiers import JsonValue, digest
+
+__all__ = ["Need", "Rest", "converge", "facts", "identity", "still_needed"]
+
+
+class Need(Record):
+    """What a service needs: an action and its parameters, with the reason in words."""
+
+    kind: Kind
+    params: Mapping[str, JsonValue]
+    reason: str
+    direction: str = ""
+
+
+class Rest(Record):
+    """Why nothing is needed, or nothing may be proposed: a stable code and a sentence."""
+
+    code: str
+    reason: str
+
+
+def identity(service: Service) -> Mapping[str, JsonValue]:
+    """What an approval binds besides kind, target and params: where it runs, and the digest of how it is run.
+
+    A changed command is another action: a grant for the old one does not carry over.
+    """
+    if service.process is None:
+        return {}
+    spec = service.process
+    return {"host": spec.host, "spec": digest([spec, service.version])}
+
+
+def converge(service: Service, observed: ObservedService | None) -> Need | Rest:
+    """The one thing that this service needs now."""
+    if service.mode is Mode.OBSERVE:
+        return Rest(code="observe_only", reason="mode is observe: it is looked at and left alone")
+    if observed is None:
+        return Rest(code="unobserved", reason="no observation: nothing is done without evidence")
+    if observed.status is ServiceStatus.UNKNOWN:
+        return Rest(code="unknown", reason=f"its state is unknown{_because(observed)}: nothing is done without evidence")
+    if service.desired is DesiredState.STOPPED:
+        return _towards_stopped(service, observed)
+    if observed.presence is not Presence.STARTED:
+        return _towards_started(service, observed)
+    bad = [one for one in observed.instances if one.status is InstanceStatus.DOWN]
+    if observed.status is ServiceStatus.DOWN:
+        return _repair(service, observed, bad)
+    if observed.total != service.replicas:
+        return _count(service, observed, bad)
+    if bad:
+        return _repair(service, observed, bad)
+    return _at_rest(service, observed)
+
+
+def _towards_stopped(service: Service, observed: ObservedService) -> Need | Rest:
+    if observed.existing > 0:
+        return Need(kind=Kind.STOP, params={}, direction="down", reason=f"declared stopped, {observed.existing} still running")
+    return Rest(code="stopped", reason="stopped, as declared")
+
+
+def _towards_started(service: Service, observed: ObservedService) -> Need | Rest:
+    if service.replicas == 0:
+        return Rest(code="scaled_to_zero", reason="0 replicas declared, none started")
+    why = {
+        Presence.NEVER_STARTED: "never started",
+        Presence.NOT_SINCE_BOOT: "not started since the machine booted",
+        Presence.STOPPED_BY_US: "stopped earlier, and declared running",
+    }[observed.presence]
+    return Need(kind=Kind.START, params={"replicas": service.replicas}, direction="up", reason=why)
+
+
+def _repair(service: Service, observed: ObservedService, bad: list[ObservedInstance]) -> Need | Rest:
+    if service.replicas == 0 and observed.total == 0:
+        return Rest(code="scaled_to_zero", reason="0 replicas declared, none running")
+    if len(bad) == 1 or (bad and len(bad) < len(observed.instances)):
+        one = bad[0]
+        return Need(
+            kind=Kind.RESTART,
+            params={"replica": int(one.id)} if one.id.isdigit() else {},
+            reason=f"{service.name}#{one.id} is down{f' ({one.detail})' if one.detail else ''}",
+        )
+    return Need(kind=Kind.RESTART, params={}, reason=f"{service.name} is down{_because(observed)}")
+
+
+def _count(service: Service, observed: ObservedService, bad: list[ObservedInstance]) -> Need | Rest:
+    if service.scaling is not None:
+        if bad:
+            return _repair(service, observed, bad)
+        return Rest(code="count_not_ours", reason="a scaling block owns its count; nothing consumes the block yet")
+    return Need(
+        kind=Kind.SCALE,
+        params={"replicas": service.replicas},
+        direction="up" if service.replicas > observed.total else "down",
+        reason=f"{observed.total} replica{'' if observed.total == 1 else 's'} wanted by the substrate, {service.replicas} declared",
+    )
+
+
+def _at_rest(service: Service, observed: ObservedService) -> Rest:
+    if service.version and observed.version and observed.version != service.version:
+        reason = f"version {observed.version} runs, {service.version} is declared: deploying is not supported yet"
+        return Rest(code="version_differs", reason=reason)
+    if any(one.status is InstanceStatus.STARTING for one in observed.instances):
+        return Rest(code="starting", reason="still starting")
+    if observed.status is ServiceStatus.DEGRADED:
+        return Rest(code="degraded", reason=f"{observed.ready} of {observed.total} ready{_because(observed)}")
+    if observed.total == 0:
+        return Rest(code="scaled_to_zero", reason="0 replicas, as declared")
+    return Rest(code="as_declared", reason="as declared")
+
+
+def _because(observed: ObservedService) -> str:
+    return f" ({observed.detail})" if observed.detail else ""
+
+
+def still_needed(request: ActionRequest, service: Service, observed: ObservedService | None) -> str | None:
+    """Why a request that was right once must not be carried out now, or None if it still must.
+
+    Asked of every request right before its side effect, and of a grant before it becomes work.  A person's own request
+    is a wish, not a repair: only a controller's is measured against the fleet.
+    """
+    if request.identity != identity(service):
+        return f"{service.name} is declared differently by now"
+    if observed is None:
+        return f"{service.name} cannot be observed now"
+    if request.source in (Source.OPERATOR, Source.API):
+        return None
+    if request.kind == Kind.RESTART and service.desired is DesiredState.RUNNING and observed.presence is Presence.STARTED:
+        return _restart_still_needed(request, service, observed)
+    now = converge(service, observed)
+    if isinstance(now, Rest):
+        return f"{service.name} needs nothing now: {now.reason}"
+    if now.kind != request.kind or dict(now.params) != dict(request.params):
+        return f"{service.name} needs something else now: {now.kind.value} ({now.reason})"
+    return None
+
+
+def _restart_still_needed(request: ActionRequest, service: Service, observed: ObservedService) -> str | None:
+    if observed.status is ServiceStatus.UNKNOWN:
+        return f"the state of {service.name} is unknown{_because(observed)}"
+    replica = request.params.get("replica")
+    if replica is None:
+        return None if observed.status is ServiceStatus.DOWN else f"{service.name} is {observed.status.value} by now"
+    one = next((i for i in observed.instances if i.id == str(replica)), None)
+    if one is None:
+        return f"{service.name}#{replica} is gone"
+    return None if one.status is InstanceStatus.DOWN else f"{service.name}#{replica} is {one.status.value} by now"
+
+
+def facts(observed: ObservedService) -> Mapping[str, JsonValue]:
+    """The evidence that travels beside a request: small, JSON-ready, never digested."""
+    return {
+        "status": observed.status.value,
+        "presence": observed.presence.value,
+        "ready": observed.ready,
+        "existing": observed.existing,
+        "total": observed.total,
+        "version": observed.version,
+        "detail": observed.detail,
+        "seen_by": observed.source,
+        "instances": [
+            {"id": i.id, "status": i.status.value, "pid": i.pid, "port": i.port, "identity": i.identity, "detail": i.detail}
+            for i in observed.instances[:20]  # bounded evidence; the counts above are of all
+        ],
+    }

@@ -1,0 +1,183 @@
+"""The fleet as declared and as seen: services, how they run, and what an observer reports of them.
+
+A desired count is what files (later overrides and intents) ask for; a wanted count is what the substrate is set to,
+observed as `total` (for processes: the instance slots that we made, dead ones included); ready is what answers.  The
+three are never mixed up here.  Missing evidence is a state of its own: it is never zero and never down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from fleetwarden.domain.actions import Record
+from fleetwarden.domain.errors import Problem
+from fleetwarden.domain.identifiers import JsonValue, Micros
+
+__all__ = [
+    "DesiredState",
+    "Fleet",
+    "HealthCheck",
+    "HealthKind",
+    "InstanceStatus",
+    "Mode",
+    "ObservedInstance",
+    "ObservedService",
+    "Presence",
+    "ProcessSpec",
+    "ScalingBlock",
+    "Service",
+    "ServiceStatus",
+]
+
+
+class DesiredState(StrEnum):
+    RUNNING = "running"
+    STOPPED = "stopped"
+
+
+class Mode(StrEnum):
+    """How far we may go with a service: only look, decide and simulate, or act."""
+
+    OBSERVE = "observe"
+    DRY_RUN = "dry_run"
+    LIVE = "live"
+
+
+class HealthKind(StrEnum):
+    ALIVE = "alive"
+    HTTP = "http"
+    TCP = "tcp"
+    COMMAND = "command"
+
+
+class HealthCheck(Record):
+    """How an instance shows that it is well.
+
+    `http`: a URL that answers 200 to 399; `tcp`: a port on 127.0.0.1 that accepts; `command`: exit code 0;
+    `alive`: the process exists.  `timeout_s` (0.1 to 60) is for one probe; `failures` (1 to 10) in a row make an
+    instance that was up count as down; `start_grace_s` (0 to 3600) is how long a fresh instance counts as starting.
+    """
+
+    kind: HealthKind = HealthKind.ALIVE
+    http: str = ""
+    tcp: str = ""  # a port, or a placeholder such as {port}
+    command: tuple[str, ...] = ()
+    timeout_s: float = 2.0
+    failures: int = 2
+    start_grace_s: float = 30.0
+
+
+class ProcessSpec(Record):
+    """How a service runs as local processes.  Placeholders: {port} (first port + index), {index}, {version}, {name}."""
+
+    command: tuple[str, ...]
+    port: int | None = None
+    cwd: str = "."  # made absolute against the configuration folder when it is read
+    env: Mapping[str, str] = {}
+    host: str = ""  # empty: the host of the plane that first starts it
+    health: HealthCheck = HealthCheck()
+    stop_grace_s: float = 10.0  # SIGTERM, then SIGKILL after this long
+
+
+class ScalingBlock(Record):
+    """A `scaling:` block, kept as it was written.  Nothing consumes it yet; its service's count is left alone."""
+
+    line: int
+    controller_mode: str = "native"
+    raw: Mapping[str, JsonValue] = {}
+
+
+class Service(Record):
+    """One service as declared, override layer applied.  `source` is the file and line that declares it."""
+
+    name: str
+    group: str = ""
+    mode: Mode = Mode.LIVE
+    desired: DesiredState = DesiredState.RUNNING
+    replicas: int = 1
+    version: str = ""
+    process: ProcessSpec | None = None
+    scaling: ScalingBlock | None = None
+    source: str = ""
+
+    @property
+    def substrate(self) -> str:
+        """`process`, or "" for a service that an injected observer and actuator serve."""
+        return "process" if self.process is not None else ""
+
+    @property
+    def wanted(self) -> int:
+        """Replicas asked for: 0 where the service is to be stopped."""
+        return self.replicas if self.desired is DesiredState.RUNNING else 0
+
+
+class Fleet(Record):
+    """All services of one reading of the files.
+
+    `error` set means that the registry could not be read: nothing may be reconciled from it.  `problems` are entries
+    that were rejected alone; their services are in `rejected` and are not acted upon.
+    """
+
+    services: Mapping[str, Service] = {}
+    groups: Mapping[str, Mode | None] = {}
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    rejected: tuple[str, ...] = ()
+    digest: str = ""
+    error: str = ""
+
+
+class ServiceStatus(StrEnum):
+    UP = "up"
+    DEGRADED = "degraded"
+    DOWN = "down"
+    UNKNOWN = "unknown"
+
+
+class InstanceStatus(StrEnum):
+    STARTING = "starting"
+    UP = "up"
+    DOWN = "down"
+    UNKNOWN = "unknown"
+
+
+class Presence(StrEnum):
+    """Whether the service was started at all, which tells a start from a restart (REC-3)."""
+
+    STARTED = "started"
+    NEVER_STARTED = "never_started"
+    NOT_SINCE_BOOT = "not_since_boot"
+    STOPPED_BY_US = "stopped_by_us"
+
+
+class ObservedInstance(Record):
+    """One slot.  `key` is the outbox key of the action that made what runs in it: settling evidence."""
+
+    id: str  # e.g. "0": the slot's index
+    status: InstanceStatus
+    pid: int | None = None
+    port: int | None = None
+    version: str = ""
+    started_at: Micros | None = None
+    identity: str = ""  # what tells this very instance from any later one
+    key: str = ""
+    detail: str = ""  # e.g. "exited with code 1", "exit unknown", "HTTP 503"
+
+
+class ObservedService(Record):
+    """What an observer saw of one service, from one read that began at `observed_at` (PRO-9)."""
+
+    name: str
+    observed_at: Micros
+    source: str  # the observer's name
+    status: ServiceStatus
+    presence: Presence = Presence.STARTED
+    ready: int = 0
+    existing: int = 0  # instances that live
+    total: int = 0  # wanted count: slots made, dead ones included
+    version: str = ""
+    instances: tuple[ObservedInstance, ...] = ()
+    stop_key: str = ""  # outbox key of the stop that emptied it, where known
+    detail: str = ""
+    since: Micros | None = None  # since when it has this status, where known

@@ -1,0 +1,91 @@
+"""Judging an unknown outcome by evidence: did it happen, did it not, or can nobody say yet?
+
+A record whose call was begun and never acknowledged is settled, never repeated.  Positive evidence must be newer than
+the call and carry something that the call would have caused and that was not so before it: the outbox key on an
+instance, a count, a start time.  Negative evidence counts only if it was taken after the call's horizon, when nothing
+can land any more.  Where evidence cannot decide, a person does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fleetwarden.domain.actions import Kind, OutboxRecord, Record
+from fleetwarden.domain.fleet import ObservedInstance, ObservedService, Presence
+from fleetwarden.domain.identifiers import JsonValue, Micros
+
+__all__ = ["Judgement", "after_horizon", "judge"]
+
+
+class Judgement(Record):
+    """`done` None: not decidable yet, or only by a person; `reason` says which and why."""
+
+    done: bool | None
+    reason: str
+    code: str = ""
+    evidence: Mapping[str, JsonValue] = {}
+
+
+def after_horizon(record: OutboxRecord, at: Micros) -> bool:
+    """Whether nothing of the call can land at or after `at`, by the store's clock."""
+    return record.horizon_at is not None and at > record.horizon_at
+
+
+def judge(record: OutboxRecord, observed: ObservedService | None) -> Judgement:
+    """What one observation says about one recovery_pending record."""
+    if record.request.dry_run:
+        return Judgement(done=False, code="simulation_lost", reason="a dry run was interrupted; it changes nothing")
+    if observed is None:
+        return Judgement(done=None, reason=f"{record.request.target} cannot be observed now")
+    if record.started_at is None or observed.observed_at < record.started_at:
+        return Judgement(done=None, reason="the observation is older than the call")
+    done, partly, told = _seen(record, observed)
+    evidence = {"observed_at": observed.observed_at, "seen_by": observed.source, "found": told}
+    if done:
+        return Judgement(done=True, reason=told, evidence=evidence)
+    if done is None:
+        return Judgement(done=None, reason=f"{told}: only a person can settle it", evidence=evidence)
+    if record.negatives_by_person:
+        return Judgement(done=None, reason="its adapter knows no lateness bound: only a person can settle it as failed")
+    if not after_horizon(record, observed.observed_at):
+        return Judgement(done=None, reason="not seen yet, and its effect may still land")
+    return Judgement(done=False, code="partial" if partly else "not_done", reason=told, evidence=evidence)
+
+
+def _seen(record: OutboxRecord, observed: ObservedService) -> tuple[bool | None, bool, str]:
+    """(done; None = evidence cannot tell, partly done, what was found)."""
+    kind, params = record.request.kind, record.request.params
+    before = record.request.evidence.facts
+    if kind == Kind.STOP:
+        return _stopped(record, observed)
+    if kind == Kind.SCALE and int(params.get("replicas", -1)) <= int(before.get("total", 0)):
+        wanted, had = int(params["replicas"]), int(before.get("total", 0))
+        done = observed.total == wanted and had != wanted
+        return done, observed.total != had, f"{observed.total} replicas, {had} before, {wanted} asked for"
+    made = [one for one in observed.instances if _made_by(one, record)]
+    if not made and not all(one.key or one.started_at for one in observed.instances):
+        return None, False, "what runs carries neither a key nor a start time"
+    if kind == Kind.RESTART and "replica" in params:
+        done = any(one.id == str(params["replica"]) for one in made)
+        return done, False, f"#{params['replica']} was {'' if done else 'not '}started by this action"
+    if kind == Kind.SCALE:
+        wanted, had = int(params["replicas"]), int(before.get("total", 0))
+        done = observed.total >= wanted and len(made) >= wanted - had
+        return done, bool(made), f"{len(made)} of {wanted - had} instances were started by this action"
+    wanted = int(params.get("replicas", before.get("total", 0)) or 1)
+    return len(made) >= wanted, bool(made), f"{len(made)} of {wanted} instances were started by this action"
+
+
+def _stopped(record: OutboxRecord, observed: ObservedService) -> tuple[bool, bool, str]:
+    had = int(record.request.evidence.facts.get("existing", 0))
+    if observed.presence is Presence.STOPPED_BY_US and observed.stop_key == record.key:
+        return True, False, "stopped by this action"
+    done = observed.existing == 0 and had > 0
+    return done, observed.existing < had, f"{observed.existing} instances live, {had} before"
+
+
+def _made_by(one: ObservedInstance, record: OutboxRecord) -> bool:
+    """A slot alone is a plan; an identity shows that something was started."""
+    if one.key:
+        return one.key == record.key and bool(one.identity)
+    return one.started_at is not None and record.started_at is not None and one.started_at > record.started_at
