@@ -1,0 +1,327 @@
+"""The gate: the only place where a request becomes an authorisation.
+
+`admit` is one transaction under the fleet's admission lock: it reads budgets, overrides and freezes, appends each
+decision, and by verdict writes a `prepared` outbox row, a pending approval, or nothing.  The authorisation is that row;
+nothing is handed over in memory.  The gate never observes, never acts, and never answers yes because something could
+not be read: whatever fails inside a decision is a denial, on record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from fleetwarden.controllers.wakes import Wakes
+from fleetwarden.domain import policy as policies
+from fleetwarden.domain.actions import (
+    ACTUATED_KINDS,
+    ActionApproval,
+    ActionDecision,
+    ActionRequest,
+    Kind,
+    LeaseFence,
+    OutboxRecord,
+    Record,
+    Source,
+    Verdict,
+)
+from fleetwarden.domain.errors import Misconfigured, OutboxConflict
+from fleetwarden.domain.identifiers import SECOND, Micros, seconds
+from fleetwarden.domain.lifecycles import ApprovalState
+from fleetwarden.ports.configuration import Configuration, ConfigurationSource
+from fleetwarden.ports.stores import ApprovalDraft, DecisionDraft, OutboxDraft, Store, Tx
+
+__all__ = ["Admission", "Answer", "Gate", "held_until", "rule_on", "situation_of"]
+
+REPEAT_AFTER: Micros = 3600 * SECOND  # an unchanged denial is written down again after this long, not on every pass
+REBUILD_SPAN: Micros = 86_400 * SECOND  # how far back a lost execution row could still hold an action up
+
+
+class Answer(StrEnum):
+    """What became of a request at the gate."""
+
+    PREPARED = "prepared"  # authorised: an outbox row waits for the executor
+    ALLOWED = "allowed"  # authorised, and there is nothing for our executor to do
+    QUEUED = "queued"  # a person is asked
+    WAITING = "waiting"  # a person was asked before; nothing was written
+    DENIED = "denied"
+    REPEATED = "repeated"  # denied as before, for the same reason; nothing was written
+    BUSY = "busy"  # another action of the target is open, or its last call may still land
+    STALE = "stale"  # the evidence is older than the target's last settled action
+    DEFERRED = "deferred"  # this pass has done enough
+
+
+class Admission(Record):
+    """The gate's answer to one request, with what it wrote."""
+
+    request: ActionRequest
+    answer: Answer
+    reason: str
+    decision: ActionDecision | None = None
+    approval: ActionApproval | None = None
+    record: OutboxRecord | None = None
+
+
+class Gate:
+    """Admits requests.  `prepared_ttl_s`: how long an authorisation waits for the executor before it lapses."""
+
+    def __init__(self, store: Store, configuration: ConfigurationSource, wakes: Wakes, *, prepared_ttl_s: float) -> None:
+        self._store = store
+        self._configuration = configuration
+        self._wakes = wakes
+        self._ttl = int(prepared_ttl_s * SECOND)
+
+    def admit(
+        self, requests: Sequence[ActionRequest], *, fence: LeaseFence | None, most: int | None = None
+    ) -> list[Admission]:
+        """Decide these requests, in order, in one transaction.
+
+        `fence` is the asking controller's lease (None for a person).  At most `most` of them are prepared or queued;
+        the rest are DEFERRED and get no decision.  Raises Fenced, StoreUnavailable, OutboxConflict.
+        """
+        if not requests:
+            return []
+        configuration = self._configuration.current()
+        freeze_file = self._configuration.freeze_file()
+
+        def run(tx: Tx) -> list[Admission]:
+            tx.lock_admission(exclusive=True)
+            if fence is not None:
+                tx.leases.check(fence)
+            tx.executions.rebuild(tx.now() - REBUILD_SPAN)
+            spent, answers = 0, []
+            for request in requests:
+                if most is not None and spent >= most:
+                    answers.append(Admission(request=request, answer=Answer.DEFERRED, reason="this pass has done enough"))
+                    continue
+                one = self._admit_one(tx, configuration, freeze_file, request)
+                spent += one.answer in (Answer.PREPARED, Answer.QUEUED)
+                answers.append(one)
+            return answers
+
+        return self._store.transact("admit", run)
+
+    def _admit_one(self, tx: Tx, configuration: Configuration, freeze_file: str, request: ActionRequest) -> Admission:
+        before = tx.decisions.by_key(request.key)
+        if before is not None:
+            return self._redelivered(tx, before, request)
+        if (busy := busy_reason(tx, request)) is not None:
+            return Admission(request=request, answer=Answer.BUSY, reason=busy)
+        if (stale := stale_reason(tx, request)) is not None:
+            return Admission(request=request, answer=Answer.STALE, reason=stale)
+        ruling = rule_on(tx, configuration, freeze_file, request)
+        waiting = tx.approvals.open_of(request.target, request.kind)
+        if ruling.verdict is Verdict.DENY:
+            return self._deny(tx, request, ruling)
+        if ruling.verdict is Verdict.QUEUE_APPROVAL and waiting and not _replaces(request, waiting[-1]):
+            reason = f"waiting for approval {waiting[-1].id}"
+            return Admission(request=request, answer=Answer.WAITING, reason=reason, approval=waiting[-1])
+        decision = tx.decisions.append(_draft(request, ruling))
+        if ruling.verdict is Verdict.QUEUE_APPROVAL:
+            return self._queue(tx, configuration, decision, ruling, waiting)
+        for old in waiting:
+            withdraw(tx, old, f"no longer needed: {decision.id} allows it without a person", None)
+        if request.kind not in ACTUATED_KINDS:
+            return Admission(request=request, answer=Answer.ALLOWED, reason=ruling.reason, decision=decision)
+        return self.prepare(tx, decision, None)
+
+    def _redelivered(self, tx: Tx, before: ActionDecision, request: ActionRequest) -> Admission:
+        """The same key again: the stored answer for the same request, a conflict for another."""
+        if before.request_digest != request.digest():
+            raise OutboxConflict(f"key {request.key} was used for another request ({before.id})")
+        record = tx.outbox.by_key(request.key)
+        approval = None if before.approval_seq is None else tx.approvals.get(before.approval_seq)
+        answer = {Verdict.DENY: Answer.DENIED, Verdict.QUEUE_APPROVAL: Answer.QUEUED}.get(before.verdict, Answer.ALLOWED)
+        if record is not None:
+            answer = Answer.PREPARED
+        return Admission(
+            request=request, answer=answer, reason=before.reason, decision=before, approval=approval, record=record
+        )
+
+    def _deny(self, tx: Tx, request: ActionRequest, ruling: policies.Ruling) -> Admission:
+        last = tx.decisions.latest(request.kind, request.target, request.source)
+        if (
+            last is not None
+            and request.source not in (Source.OPERATOR, Source.API)
+            and (last.verdict, last.code, last.rule, last.rule_source, last.policy_digest, last.request_digest)
+            == (ruling.verdict, ruling.code, ruling.rule, ruling.rule_source, ruling.policy_digest, request.digest())
+            and tx.now() - last.at < REPEAT_AFTER
+        ):
+            return Admission(request=request, answer=Answer.REPEATED, reason=ruling.reason, decision=last)
+        decision = tx.decisions.append(_draft(request, ruling))
+        return Admission(request=request, answer=Answer.DENIED, reason=ruling.reason, decision=decision)
+
+    def _queue(
+        self,
+        tx: Tx,
+        configuration: Configuration,
+        decision: ActionDecision,
+        ruling: policies.Ruling,
+        waiting: Sequence[ActionApproval],
+    ) -> Admission:
+        for old in waiting:  # the pending row must go first: there is one per kind and target
+            withdraw(tx, old, f"replaced by another request ({decision.id})", None)
+        approval = file_approval(tx, configuration, decision, ruling.reason, tuple(sorted(ruling.queued_by)))
+        return Admission(
+            request=decision.request, answer=Answer.QUEUED, reason=ruling.reason, decision=decision, approval=approval
+        )
+
+    def prepare(self, tx: Tx, decision: ActionDecision, approval: ActionApproval | None) -> Admission:
+        """Write the authorisation of an allowed decision.  Part of the caller's transaction."""
+        record = tx.outbox.prepare(
+            OutboxDraft(
+                request=decision.request,
+                decision_seq=decision.seq,
+                approval_seq=None if approval is None else approval.seq,
+                policy_digest=decision.policy_digest,
+                host=str(decision.request.identity.get("host", "")),
+                expires_at=tx.now() + self._ttl,
+            )
+        )
+        tx.decisions.link(decision.seq, action_seq=record.seq)
+        if decision.verdict is Verdict.ALLOW_NOTIFY:
+            tx.journal.write(
+                topic="notice",
+                actor=decision.request.source,
+                subject=decision.request.target,
+                summary=f"{decision.request.kind} {decision.request.target} goes ahead: {decision.request.reason}",
+                detail={"decision": decision.id, "action": record.id},
+            )
+        tx.after_commit(self._wakes.waker("action_executor"))
+        return Admission(
+            request=decision.request,
+            answer=Answer.PREPARED,
+            reason=decision.reason,
+            decision=decision,
+            approval=approval,
+            record=record,
+        )
+
+
+def rule_on(
+    tx: Tx,
+    configuration: Configuration,
+    freeze_file: str,
+    request: ActionRequest,
+    *,
+    waives: frozenset[str] = frozenset(),
+    exclude_decision: int | None = None,
+) -> policies.Ruling:
+    """The policy's answer now, with budgets, overrides and freezes read in this transaction."""
+    situation = situation_of(tx, freeze_file)
+    try:
+        stored = [policies.read_override(one.id, one.rule, active=one.active) for one in tx.overrides.all()]
+    except Misconfigured as error:
+        return policies.refuse(configuration.policy, "error", f"a stored policy override cannot be read: {error}")
+    rules = [rule for rule in stored if rule is not None]
+    return policies.decide(
+        configuration.policy,
+        rules,
+        request,
+        tx.decisions,
+        situation,
+        tx.now(),
+        waives=waives,
+        exclude_decision=exclude_decision,
+    )
+
+
+def situation_of(tx: Tx, freeze_file: str) -> policies.Situation:
+    """What holds for the whole fleet now: freezes, by command or by file."""
+    told = tuple(
+        f"frozen by {one.owner}: {one.reason}" if one.reason else f"frozen by {one.owner}" for one in tx.freezes.active()
+    )
+    return policies.Situation(freezes=told, freeze_file=freeze_file)
+
+
+def busy_reason(tx: Tx, request: ActionRequest) -> str | None:
+    """Why nothing may be authorised for this target now: an open record, or a call that may still land."""
+    if request.kind not in ACTUATED_KINDS:
+        return None
+    if (record := tx.outbox.open_of(request.target)) is not None:
+        return f"{record.id} ({record.request.kind}) of {request.target} is {_words(record)}"
+    return held_until(tx, request.target)
+
+
+def held_until(tx: Tx, target: str) -> str | None:
+    """Whether the last call's effect may still land (its horizon), unless an acknowledged call is final."""
+    last = tx.outbox.last_called(target)
+    if last is None or last.horizon_at is None or tx.now() > last.horizon_at:
+        return None
+    acknowledged = last.outcome is not None and not last.outcome.unknown_outcome and not last.settled_by
+    if last.final_if_acknowledged and acknowledged:
+        return None
+    left = seconds(last.horizon_at - tx.now())
+    return f"the effect of {last.id} on {target} may still land for {left:.1f} s"
+
+
+def stale_reason(tx: Tx, request: ActionRequest) -> str | None:
+    """Evidence from before the target's last settled action proves nothing about now."""
+    seen = request.evidence.observed_at
+    last = None if seen is None else tx.executions.latest_of_target(request.target)
+    if seen is None or last is None or last.at <= seen:
+        return None
+    return f"the evidence is older than the last action of {request.target} ({last.id})"
+
+
+def withdraw(tx: Tx, approval: ActionApproval, note: str, by: int | None) -> ActionApproval:
+    """Supersede an open approval, visibly."""
+    return tx.approvals.move(
+        approval.seq, came_from=approval.status, to=ApprovalState.SUPERSEDED, note=note, superseded_by=by
+    )
+
+
+def file_approval(
+    tx: Tx, configuration: Configuration, decision: ActionDecision, reason: str, waives: tuple[str, ...]
+) -> ActionApproval:
+    """Ask a person about exactly this request."""
+    ttl = configuration.policy.options.approval_expires_s
+    approval = tx.approvals.file(
+        ApprovalDraft(
+            request=decision.request,
+            digest=decision.request_digest,
+            decision_seq=decision.seq,
+            reason=reason,
+            waives=waives,
+            expires_at=tx.now() + int(ttl * SECOND),
+        )
+    )
+    tx.decisions.link(decision.seq, approval_seq=approval.seq)
+    tx.journal.write(
+        topic="notice",
+        actor=decision.request.source,
+        subject=decision.request.target,
+        severity="warning",
+        summary=f"{decision.request.kind} {decision.request.target} waits for approval {approval.id}: {reason}",
+        detail={"approval": approval.id, "decision": decision.id},
+    )
+    return approval
+
+
+def _replaces(request: ActionRequest, pending: ActionApproval) -> bool:
+    """Whether another request takes a pending one's place: a person's own always, a controller's only if the pending
+    one became invalid (declared differently) or the direction turned."""
+    if pending.digest == request.digest():
+        return False
+    if request.source in (Source.OPERATOR, Source.API):
+        return True
+    old = pending.request
+    return old.identity != request.identity or old.direction != request.direction or old.kind == Kind.SCALE
+
+
+def _draft(request: ActionRequest, ruling: policies.Ruling) -> DecisionDraft:
+    return DecisionDraft(
+        request=request,
+        verdict=ruling.verdict,
+        code=ruling.code,
+        reason=ruling.reason,
+        rule=ruling.rule,
+        rule_source=ruling.rule_source,
+        policy_digest=ruling.policy_digest,
+        numbers=ruling.numbers,
+        waives=tuple(sorted(ruling.queued_by)),
+    )
+
+
+def _words(record: OutboxRecord) -> str:
+    return {"recovery_pending": "outcome unknown", "prepared": "about to begin"}.get(record.state, record.state.value)

@@ -1,0 +1,156 @@
+"""Commit 1: the last look, and the fence, in one transaction.
+
+Everything that made an action right is asked again here, under the admission lock and the locked lease, against the
+freshest observation: state, expiry, declaration, need, horizon of the last call, policy, freeze, budgets, the grant.
+Either the record becomes `running`, or it ends here, or it waits; the side effect itself is begun elsewhere, after the
+commit.  A refusal never costs a budget slot, and says what it does to the approval behind it.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from fleetwarden.controllers.gate import held_until, rule_on, stale_reason
+from fleetwarden.domain.actions import ActionApproval, ActionRequest, LeaseFence, OutboxRecord, Record, Verdict
+from fleetwarden.domain.convergence import facts, still_needed
+from fleetwarden.domain.fleet import ObservedService, Service
+from fleetwarden.domain.identifiers import Micros
+from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
+from fleetwarden.ports.configuration import Configuration
+from fleetwarden.ports.stores import Tx
+
+__all__ = ["CallPlan", "Fate", "Recheck", "commit_one", "end_approval"]
+
+
+class Fate(StrEnum):
+    RUNNING = "running"  # fenced: the call may begin now
+    ENDED = "ended"  # abandoned; `reason` says why
+    WAITS = "waits"  # still prepared; asked again on a later pass
+    GONE = "gone"  # no longer prepared: somebody else has it
+
+
+class CallPlan(Record):
+    """What the adapter declares about the call, in microseconds."""
+
+    gap_us: Micros
+    deadline_us: Micros
+    lateness_us: Micros | None
+    final_if_acknowledged: bool
+    refusal: str | None = None  # why the adapter can never carry it out
+
+
+class Recheck(Record):
+    fate: Fate
+    reason: str = ""
+    record: OutboxRecord | None = None
+
+
+def commit_one(
+    tx: Tx,
+    seq: int,
+    *,
+    fence: LeaseFence,
+    service: Service | None,
+    observed: ObservedService | None,
+    plan: CallPlan,
+    configuration: Configuration,
+    freeze_file: str,
+) -> Recheck:
+    """Re-check one prepared record and fence it.  Raises Fenced if the lease is no longer ours."""
+    tx.lock_admission(exclusive=False)
+    lease_until = tx.leases.check(fence)
+    record = tx.outbox.get(seq)
+    if record.state is not OutboxState.PREPARED:
+        return Recheck(fate=Fate.GONE, reason=f"{record.id} is {record.state.value}", record=record)
+    approval = None if record.approval_seq is None else tx.approvals.get(record.approval_seq)
+    if (why := _never(record, approval, service, plan)) is not None:
+        return _end(tx, record, approval, why, void=True)
+    if tx.now() > record.expires_at:
+        return _end(tx, record, approval, "the authorisation lapsed before it was begun", void=False)
+    assert service is not None
+    if (why := _not_now(tx, record, observed, plan, lease_until)) is not None:
+        return Recheck(fate=Fate.WAITS, reason=why, record=record)
+    if (why := still_needed(record.request, service, observed)) is not None:
+        return _end(tx, record, approval, why, void=True)
+    if (ended := _policy_again(tx, record, approval, configuration, freeze_file)) is not None:
+        return ended
+    request = record.request if observed is None else _with_evidence(record.request, observed)
+    started = tx.outbox.start(
+        seq,
+        fence=fence,
+        horizon_at=tx.now() + plan.gap_us + plan.deadline_us + (plan.lateness_us or 0),
+        final_if_acknowledged=plan.final_if_acknowledged,
+        negatives_by_person=plan.lateness_us is None,
+        request=request,
+    )
+    return Recheck(fate=Fate.RUNNING, record=started)
+
+
+def _never(
+    record: OutboxRecord, approval: ActionApproval | None, service: Service | None, plan: CallPlan
+) -> str | None:
+    """What will not become right by waiting."""
+    if service is None:
+        return f"{record.request.target} is no longer in the registry"
+    if record.request.digest() != record.request_digest:
+        return "the stored request does not match its digest"
+    if approval is not None and approval.status is not ApprovalState.GRANTED:
+        return f"approval {approval.id} is {approval.status.value}"
+    return plan.refusal
+
+
+def _not_now(
+    tx: Tx, record: OutboxRecord, observed: ObservedService | None, plan: CallPlan, lease_until: Micros
+) -> str | None:
+    """What waiting may cure."""
+    if observed is None:
+        return f"{record.request.target} cannot be observed now"
+    request = _with_evidence(record.request, observed)
+    if lease_until < tx.now() + plan.gap_us + plan.deadline_us:
+        return "the lease would end before the call does"
+    return held_until(tx, request.target) or stale_reason(tx, request)
+
+
+def _policy_again(
+    tx: Tx, record: OutboxRecord, approval: ActionApproval | None, configuration: Configuration, freeze_file: str
+) -> Recheck | None:
+    waives = frozenset(approval.waives) if approval is not None else frozenset[str]()
+    ruling = rule_on(
+        tx, configuration, freeze_file, record.request, waives=waives, exclude_decision=record.decision_seq
+    )
+    if ruling.verdict in (Verdict.ALLOW, Verdict.ALLOW_NOTIFY):
+        return None
+    lasting = ruling.verdict is Verdict.DENY and ruling.code in ("structure", "tier")
+    return _end(tx, record, approval, f"refused at the last check: {ruling.reason}", void=lasting)
+
+
+def _end(tx: Tx, record: OutboxRecord, approval: ActionApproval | None, why: str, *, void: bool) -> Recheck:
+    ended = tx.outbox.abandon(record.seq, why)
+    if void and approval is not None and approval.status is ApprovalState.GRANTED:
+        end_approval(tx, approval, ApprovalState.VOIDED, f"not carried out: {why}")
+    return Recheck(fate=Fate.ENDED, reason=why, record=ended)
+
+
+def end_approval(tx: Tx, approval: ActionApproval, to: ApprovalState, note: str) -> None:
+    """End a granted approval, with a line in the journal when it was not carried out."""
+    tx.approvals.move(approval.seq, came_from=approval.status, to=to, note=note)
+    if to is ApprovalState.VOIDED:
+        tx.journal.write(
+            topic="notice",
+            actor="gate",
+            subject=approval.request.target,
+            severity="warning",
+            summary=f"approval {approval.id} ({approval.request.kind} {approval.request.target}) was {note}",
+            detail={"approval": approval.id},
+        )
+
+
+def _with_evidence(request: ActionRequest, observed: ObservedService) -> ActionRequest:
+    """The same request with the look that commit 1 rests on."""
+    evidence = type(request.evidence)(
+        observed_at=observed.observed_at, reason=request.evidence.reason, facts=facts(observed)
+    )
+    return msgspec.structs.replace(request, evidence=evidence)
+

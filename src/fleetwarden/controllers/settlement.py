@@ -1,0 +1,116 @@
+"""Commit 2 and every other end of a begun action, so that all of them leave the same traces.
+
+Outcome, ledger row, the approval behind it, the watch that follows and the notice all belong to one transaction.  An
+execution carries the time of its outcome, evidence or settlement, never of the call's start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fleetwarden.domain.actions import ExecutionState, Kind, Outcome, OutboxRecord
+from fleetwarden.domain.identifiers import SECOND, JsonValue
+from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
+from fleetwarden.ports.stores import ExecutionDraft, Tx, WorkDraft
+
+__all__ = ["end_record", "outbox_end"]
+
+WATCHED = frozenset({Kind.RESTART, Kind.DEPLOY, Kind.ROLLBACK})
+_EXECUTION = {
+    OutboxState.SUCCEEDED: ExecutionState.EXECUTED,
+    OutboxState.FAILED: ExecutionState.FAILED,
+    OutboxState.SIMULATED: ExecutionState.SIMULATED,
+    OutboxState.RECOVERY_PENDING: ExecutionState.RECOVERY_PENDING,
+}
+
+
+
+
+def outbox_end(outcome: Outcome) -> OutboxState:
+    """The state that an outcome leads to."""
+    if outcome.unknown_outcome:
+        return OutboxState.RECOVERY_PENDING
+    if outcome.ok:
+        return OutboxState.SIMULATED if outcome.dry_run else OutboxState.SUCCEEDED
+    return OutboxState.FAILED
+
+
+def end_record(
+    tx: Tx,
+    record: OutboxRecord,
+    to: OutboxState,
+    outcome: Outcome,
+    *,
+    settled_by: str = "",
+    note: str = "",
+    watch_window_s: float,
+) -> OutboxRecord:
+    """Move a running or recovery_pending record to `to` and write everything that belongs to it."""
+    ended = tx.outbox.finish(record.seq, came_from=record.state, to=to, outcome=outcome, settled_by=settled_by, note=note)
+    request = record.request
+    tx.executions.append(
+        ExecutionDraft(
+            action_seq=record.seq,
+            decision_seq=record.decision_seq,
+            at=tx.now(),
+            kind=request.kind,
+            target=request.target,
+            source=request.source,
+            state=_EXECUTION[to],
+            ok=outcome.ok,
+            dry_run=outcome.dry_run or request.dry_run,
+            code=outcome.code,
+            detail=outcome.detail,
+            started_at=record.started_at,
+            finished_at=tx.now(),
+            evidence=_evidence(record, outcome, settled_by),
+        )
+    )
+    if to is not OutboxState.RECOVERY_PENDING and record.approval_seq is not None:
+        approval = tx.approvals.get(record.approval_seq)
+        if approval.status is ApprovalState.GRANTED:
+            done = f"{'settled as ' if settled_by else ''}{to.value}: {record.id}"
+            tx.approvals.move(approval.seq, came_from=ApprovalState.GRANTED, to=ApprovalState.CLOSED, note=done)
+    if to is OutboxState.SUCCEEDED and request.kind in WATCHED:
+        _watch(tx, record, watch_window_s)
+    _tell(tx, record, to, outcome, settled_by)
+    return ended
+
+
+def _evidence(record: OutboxRecord, outcome: Outcome, settled_by: str) -> Mapping[str, JsonValue]:
+    told: dict[str, JsonValue] = {"before": dict(record.request.evidence.facts), **outcome.evidence}
+    if settled_by:
+        told["settled_by"] = settled_by
+    return told
+
+
+def _watch(tx: Tx, record: OutboxRecord, window_s: float) -> None:
+    deadline = tx.now() + int(window_s * SECOND)
+    tx.work.enqueue(
+        WorkDraft(
+            kind="deploy_watch",
+            key=f"deploy_watch:{record.id}",
+            payload={"action": record.seq, "service": record.request.target, "kind": record.request.kind},
+            not_before=deadline,
+            deadline=deadline,
+            target=record.request.target,
+        )
+    )
+
+
+def _tell(tx: Tx, record: OutboxRecord, to: OutboxState, outcome: Outcome, settled_by: str) -> None:
+    request = record.request
+    severity, words = {
+        OutboxState.SUCCEEDED: ("info", "done"),
+        OutboxState.SIMULATED: ("info", "simulated: nothing was changed"),
+        OutboxState.FAILED: ("error", "failed"),
+        OutboxState.RECOVERY_PENDING: ("critical", "outcome unknown: it is not repeated, evidence or a person settles it"),
+    }[to]
+    tx.journal.write(
+        topic="recovery" if settled_by else "notice",
+        actor=settled_by or request.source,
+        subject=request.target,
+        severity=severity,
+        summary=f"{request.kind} {request.target} ({record.id}): {words}{f' ({outcome.detail})' if outcome.detail else ''}",
+        detail={"action": record.id, "code": outcome.code, "state": to.value},
+    )

@@ -1,0 +1,74 @@
+"""Looking at the fleet, with the store's time on every look.
+
+The time of an observation is read from the store before any observer is asked, so that it can be compared with
+commits.  A failing observer leaves its services unobserved; it never makes them down.  The last look is kept in memory
+for people (status, explain); no rule reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from threading import Lock
+
+from fleetwarden.domain.errors import FleetError
+from fleetwarden.domain.fleet import ObservedService, Service
+from fleetwarden.domain.identifiers import Micros
+from fleetwarden.ports.observation import FleetObserver
+from fleetwarden.ports.stores import Store
+
+__all__ = ["Look", "Sightings"]
+
+
+class Look:
+    """One look: when it began (store time), what was seen, and which observers failed and why."""
+
+    def __init__(self, at: Micros, seen: Mapping[str, ObservedService], failed: Mapping[str, str]) -> None:
+        self.at = at
+        self.seen = seen
+        self.failed = failed
+
+
+class Sightings:
+    """All observers of this plane behind one bulk call."""
+
+    def __init__(self, store: Store, observers: Iterable[FleetObserver]) -> None:
+        self._store = store
+        self.observers = tuple(observers)
+        self._lock = Lock()
+        self._last: dict[str, ObservedService] = {}
+
+    def look(self, services: Sequence[Service]) -> Look:
+        """Observe these services now.  Where several observers answer, the freshest answer counts.
+
+        Raises StoreUnavailable if the store's time cannot be read.
+        """
+        at = self._store.read(lambda tx: tx.now())
+        seen: dict[str, ObservedService] = {}
+        failed: dict[str, str] = {}
+        for observer in self.observers:
+            mine = [one for one in services if one.substrate in observer.substrates]
+            if not mine:
+                continue
+            try:
+                answers = observer.observe(mine, at)
+            except FleetError as error:
+                failed[observer.name] = str(error)
+                continue
+            for name, answer in answers.items():
+                known = seen.get(name)
+                if known is None or answer.observed_at > known.observed_at:
+                    seen[name] = answer
+        with self._lock:
+            for one in services:
+                if one.name in seen:
+                    self._last[one.name] = seen[one.name]
+        return Look(at, seen, failed)
+
+    def look_at(self, service: Service) -> ObservedService | None:
+        """One service, now."""
+        return self.look([service]).seen.get(service.name)
+
+    def last(self) -> Mapping[str, ObservedService]:
+        """The last answer for each service that was ever seen, for people to read; check its age."""
+        with self._lock:
+            return dict(self._last)
