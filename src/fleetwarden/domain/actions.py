@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any, dataclass_transform
 
 import msgspec
 
@@ -29,8 +30,9 @@ __all__ = [
     "Kind",
     "LeaseFence",
     "Needed",
-    "Outcome",
     "OutboxRecord",
+    "Outcome",
+    "Record",
     "Source",
     "Tier",
     "Verdict",
@@ -96,7 +98,16 @@ class ExecutionState(StrEnum):
     RECOVERY_PENDING = "recovery_pending"
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RecordMeta(msgspec.StructMeta):
+    """Makes every record keyword only: msgspec itself applies that to the fields of the one class that says so."""
+
+    def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> RecordMeta:
+        options.setdefault("kw_only", True)
+        return super().__new__(mcls, name, bases, namespace, **options)
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,))
+class Record(msgspec.Struct, metaclass=RecordMeta, frozen=True, forbid_unknown_fields=True):
     """Base of closed records: keyword only, immutable, unknown fields refused."""
 
 

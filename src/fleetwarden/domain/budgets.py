@@ -1,7 +1,8 @@
 """Budgets: how often an action may be taken, and on how many targets, within a sliding window.
 
 Budgets are counted from the ledger and from nothing else, so they hold across processes and restarts.  A window of
-length W ends now and is open at its start: a use exactly W ago no longer counts.
+length W ends now and is open at its start: a use exactly W ago no longer counts.  A use that is dated later than now
+counts: a clock that was stepped back must not open a budget.  Nothing here decides what follows from a full budget.
 """
 
 from __future__ import annotations
@@ -10,9 +11,24 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from fleetwarden.domain.actions import Record
-from fleetwarden.domain.identifiers import Micros
+from fleetwarden.domain.identifiers import SECOND, JsonValue, Micros, rfc3339
 
-__all__ = ["BudgetLedger", "Use"]
+__all__ = [
+    "MAX_USES",
+    "MAX_WINDOW_S",
+    "BlastRadius",
+    "BlastUse",
+    "BudgetLedger",
+    "RateLimit",
+    "RateUse",
+    "Use",
+    "blast",
+    "rate",
+]
+
+MAX_USES = 1_000_000
+MAX_WINDOW_S = 31_536_000  # 365 days
+LISTED = 32  # uses or targets that a finding lists by name; it counts all of them
 
 
 class Use(Record):
@@ -30,3 +46,125 @@ class BudgetLedger(Protocol):
 
     def targets(self, kind: str, since: Micros, *, dry_run: bool) -> Sequence[Use]:
         """The newest use of each distinct target."""
+
+
+class RateLimit(Record):
+    """At most `max` uses (0 to 1,000,000; 0 = none) of one kind on one target in `window_s` (1 to 31,536,000)."""
+
+    max: int
+    window_s: int
+
+
+class BlastRadius(Record):
+    """At most `max_targets` distinct targets of one kind in `window_s` seconds; same ranges as a rate limit."""
+
+    max_targets: int
+    window_s: int
+
+
+class RateUse(Record):
+    """How much of a rate limit is used.  `used` counts up to the limit; `next_slot_at` is set where it is full.
+
+    `next_slot_at` is None for a limit of 0, which no waiting opens.
+    """
+
+    limit: RateLimit
+    used: int
+    used_at: tuple[Micros, ...]
+    next_slot_at: Micros | None
+
+    @property
+    def full(self) -> bool:
+        return self.used >= self.limit.max
+
+    @property
+    def left(self) -> int:
+        return max(0, self.limit.max - self.used)
+
+    def numbers(self) -> dict[str, JsonValue]:
+        """JSON-ready; `used_at` lists the newest 32 and `used_at_omitted` says how many more there are."""
+        figures: dict[str, JsonValue] = {
+            "used": self.used,
+            "max": self.limit.max,
+            "window_s": self.limit.window_s,
+            "used_at": [rfc3339(at) for at in self.used_at[:LISTED]],
+            "next_slot_at": rfc3339(self.next_slot_at),
+        }
+        if len(self.used_at) > LISTED:
+            figures["used_at_omitted"] = len(self.used_at) - LISTED
+        return figures
+
+
+class BlastUse(Record):
+    """How wide a wave already is.  `targets` counts the distinct targets, the asked-for one included."""
+
+    limit: BlastRadius
+    targets: int
+    others: tuple[str, ...]  # newest first
+    next_slot_at: Micros | None
+
+    @property
+    def exceeded(self) -> bool:
+        return self.targets > self.limit.max_targets
+
+    @property
+    def left(self) -> int:
+        return max(0, self.limit.max_targets - self.targets)
+
+    def numbers(self) -> dict[str, JsonValue]:
+        """JSON-ready; `other_targets` lists the newest 32 and `other_targets_omitted` how many more there are."""
+        figures: dict[str, JsonValue] = {
+            "targets": self.targets,
+            "max": self.limit.max_targets,
+            "window_s": self.limit.window_s,
+            "other_targets": list(self.others[:LISTED]),
+            "next_slot_at": rfc3339(self.next_slot_at),
+        }
+        if len(self.others) > LISTED:
+            figures["other_targets_omitted"] = len(self.others) - LISTED
+        return figures
+
+
+def rate(
+    limit: RateLimit,
+    ledger: BudgetLedger,
+    now: Micros,
+    *,
+    kind: str,
+    target: str,
+    dry_run: bool,
+    exclude_decision: int | None = None,
+) -> RateUse:
+    """Count the uses of kind+target against `limit`.
+
+    The decision `exclude_decision` is not counted: a re-check right before the side effect must not count itself.
+    """
+    window = limit.window_s * SECOND
+    fetch = limit.max + (exclude_decision is not None)
+    found = ledger.uses(kind, target, now - window, dry_run=dry_run, limit=fetch) if fetch else ()
+    times = tuple(use.at for use in found if use.decision_seq != exclude_decision)[: limit.max]
+    full = len(times) >= limit.max
+    opens = times[-1] + window if full and times else None  # newest first: once this one leaves, max - 1 remain
+    return RateUse(limit=limit, used=len(times), used_at=times, next_slot_at=opens)
+
+
+def blast(
+    limit: BlastRadius,
+    ledger: BudgetLedger,
+    now: Micros,
+    *,
+    kind: str,
+    target: str,
+    dry_run: bool,
+) -> BlastUse:
+    """Count the distinct targets of `kind` against `limit`, `target` included.
+
+    A re-check needs no exclusion here: its own use is on `target`, which is counted once in any case.
+    """
+    window = limit.window_s * SECOND
+    others = [use for use in ledger.targets(kind, now - window, dry_run=dry_run) if use.target != target]
+    count = len(others) + 1
+    opens = None
+    if count > limit.max_targets > 0:
+        opens = others[limit.max_targets - 1].at + window  # once this one leaves, max - 1 others remain
+    return BlastUse(limit=limit, targets=count, others=tuple(use.target for use in others), next_slot_at=opens)
