@@ -1,0 +1,199 @@
+"""What administrators and operators change beside the fleet itself: freezes, unknown outcomes, overrides, tokens.
+
+Works on a store alone, so that a stopped plane can still be frozen, settled and given a token.  Every change is one
+transaction with a line in the journal that says who and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from fleetwarden.app import views
+from fleetwarden.app.identity import Caller, Role, new_secret, read_roles, require, secret_digest
+from fleetwarden.controllers.recovery import Recovery
+from fleetwarden.domain import policy as policies
+from fleetwarden.domain.errors import Conflict, Misconfigured
+from fleetwarden.domain.identifiers import SECOND, JsonValue, parse_id
+from fleetwarden.domain.lifecycles import OutboxState
+from fleetwarden.ports.stores import Store, Tx
+
+__all__ = ["Administration"]
+
+FOR_MAX_S = 366 * 86_400
+
+
+class Administration:
+    """Changes to the plane's own state.  `freeze_file` looks for a FREEZE file now and returns its path or ""."""
+
+    def __init__(self, store: Store, recovery: Recovery, freeze_file: Callable[[], str]) -> None:
+        self._store = store
+        self._recovery = recovery
+        self._freeze_file = freeze_file
+
+    def freeze_status(self, caller: Caller) -> dict[str, JsonValue]:
+        """`{frozen, freezes, freeze_file, in_flight}`."""
+        require(caller, Role.VIEWER)
+        return self._store.read(self._frozen)
+
+    def freeze(self, caller: Caller, *, reason: str, for_s: float | None) -> dict[str, JsonValue]:
+        """Stop all actuation.  Once this has answered nothing further is fenced; `in_flight` names what is running.
+
+        Raises Forbidden, Misconfigured (`for_s` not in 1 s to 366 d).
+        """
+        require(caller, Role.OPERATOR)
+        if for_s is not None and not 1 <= for_s <= FOR_MAX_S:
+            raise Misconfigured(f"a freeze of {for_s} s is out of range", hint="1 second to 366 days")
+
+        def run(tx: Tx) -> dict[str, JsonValue]:
+            tx.lock_admission(exclusive=True)
+            until = None if for_s is None else tx.now() + int(for_s * SECOND)
+            made = tx.freezes.add(owner=caller.person, reason=reason, until=until)
+            tx.journal.write(
+                topic="freeze",
+                actor=caller.person,
+                severity="warning",
+                summary=f"{caller.person} froze the fleet" + (f": {reason}" if reason else ""),
+                detail={"freeze": made.seq},
+            )
+            return self._frozen(tx)
+
+        return self._store.transact("freeze_on", run)
+
+    def thaw(self, caller: Caller, *, reason: str) -> dict[str, JsonValue]:
+        """End every freeze that a command made.  A FREEZE file stays until it is removed, and the answer says so."""
+        require(caller, Role.OPERATOR)
+
+        def run(tx: Tx) -> dict[str, JsonValue]:
+            tx.lock_admission(exclusive=True)
+            for one in tx.freezes.active():
+                tx.freezes.lift(one.seq, caller.person)
+            tx.journal.write(
+                topic="freeze",
+                actor=caller.person,
+                severity="warning",
+                summary=f"{caller.person} lifted the freeze" + (f": {reason}" if reason else ""),
+            )
+            return self._frozen(tx)
+
+        return self._store.transact("freeze_off", run)
+
+    def _frozen(self, tx: Tx) -> dict[str, JsonValue]:
+        active, file = tx.freezes.active(), self._freeze_file()
+        running = tx.outbox.in_state(OutboxState.RUNNING)
+        return {
+            "frozen": bool(active or file),
+            "freezes": [views.freeze(one) for one in active],
+            "freeze_file": file or None,
+            "in_flight": [one.id for one in running],
+            "in_flight_actions": [views.record(one) for one in running],
+        }
+
+    def unknown(self, caller: Caller) -> dict[str, JsonValue]:
+        """Actions whose outcome is unknown."""
+        require(caller, Role.VIEWER)
+        rows = self._store.read(lambda tx: tx.outbox.in_state(OutboxState.RECOVERY_PENDING))
+        return {"items": [views.record(one) for one in reversed(rows)], "next": None}
+
+    def settle(self, caller: Caller, action: str, *, outcome: str, reason: str) -> views.Item:
+        """A person's word on an unknown outcome.  Raises NotFound, Conflict, Refused (before the horizon)."""
+        require(caller, Role.OPERATOR)
+        if outcome not in ("succeeded", "failed"):
+            raise Misconfigured(f"an outcome is settled as succeeded or failed, not as {outcome!r}")
+        if not reason.strip():
+            raise Misconfigured("a settlement needs a reason", hint="say what you looked at and saw")
+        record = self._recovery.settle_by_person(
+            parse_id("X", action), succeeded=outcome == "succeeded", reason=reason, by=caller.person
+        )
+        return views.record(record)
+
+    def put_override(self, caller: Caller, name: str, rule: Mapping[str, JsonValue], *, active: bool) -> views.Item:
+        """Write a policy rule that holds from the next decision on.  Raises Misconfigured if it is no valid rule."""
+        require(caller, Role.ADMIN)
+        policies.read_override(name, dict(rule), active=True)
+
+        def run(tx: Tx) -> views.Item:
+            tx.lock_admission(exclusive=True)
+            stored = tx.overrides.put(name, rule, active=active, by=caller.person)
+            tx.journal.write(
+                topic="override",
+                actor=caller.person,
+                subject=name,
+                severity="warning",
+                summary=f"{caller.person} wrote the policy override {name} ({'active' if active else 'inactive'})",
+                detail={"rule": dict(rule)},
+            )
+            return views.override(stored)
+
+        return self._store.transact("put_override", run)
+
+    def delete_override(self, caller: Caller, name: str) -> None:
+        """Raises NotFound."""
+        require(caller, Role.ADMIN)
+
+        def run(tx: Tx) -> None:
+            tx.lock_admission(exclusive=True)
+            tx.overrides.delete(name)
+            tx.journal.write(
+                topic="override",
+                actor=caller.person,
+                subject=name,
+                severity="warning",
+                summary=f"{caller.person} removed the policy override {name}",
+            )
+
+        self._store.transact("delete_override", run)
+
+    def overrides(self, caller: Caller) -> list[views.Item]:
+        require(caller, Role.VIEWER)
+        return [views.override(one) for one in self._store.read(lambda tx: tx.overrides.all())]
+
+    def create_token(
+        self, caller: Caller, *, name: str, roles: tuple[str, ...], person: str, for_s: float | None
+    ) -> dict[str, JsonValue]:
+        """A new token; the answer holds its secret, which is shown once and never stored."""
+        require(caller, Role.ADMIN)
+        wanted = read_roles(roles)
+        if not name or len(name) > 63:
+            raise Misconfigured("a token's name has 1 to 63 characters")
+        secret = new_secret()
+
+        def run(tx: Tx) -> views.Item:
+            until = None if for_s is None else tx.now() + int(for_s * SECOND)
+            made = tx.tokens.add(
+                name=name, secret_digest=secret_digest(secret), roles=wanted, person=person or name, expires_at=until
+            )
+            tx.journal.write(
+                topic="token",
+                actor=caller.person,
+                subject=name,
+                severity="warning",
+                summary=f"{caller.person} made the token {name} ({', '.join(wanted)}) for {person or name}",
+            )
+            return views.token(made)
+
+        return {**self._store.transact("create_token", run), "secret": secret}
+
+    def revoke_token(self, caller: Caller, name: str) -> views.Item:
+        """Ends a token at once.  Raises NotFound; Conflict for the last live admin token."""
+        require(caller, Role.ADMIN)
+
+        def run(tx: Tx) -> views.Item:
+            admins = [one for one in tx.tokens.all() if one.revoked_at is None and Role.ADMIN.value in one.roles]
+            if [one.name for one in admins] == [name]:
+                raise Conflict(f"{name} is the last admin token", hint="create another admin token first")
+            ended = tx.tokens.revoke(name)
+            tx.journal.write(
+                topic="token",
+                actor=caller.person,
+                subject=name,
+                severity="warning",
+                summary=f"{caller.person} revoked the token {name}",
+            )
+            return views.token(ended)
+
+        return self._store.transact("revoke_token", run)
+
+    def tokens(self, caller: Caller) -> dict[str, JsonValue]:
+        require(caller, Role.ADMIN)
+        rows = self._store.read(lambda tx: tx.tokens.all())
+        return {"items": [views.token(one) for one in reversed(rows)], "next": None}

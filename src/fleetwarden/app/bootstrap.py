@@ -1,0 +1,309 @@
+"""The composition root: settings in, a running plane out.
+
+The only place that names concrete stores, adapters and controllers together.  It is a list, not a program: nothing is
+decided here but what is built from what.  Every part can be injected, which is the real API for deployments and tests.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import structlog
+
+import fleetwarden
+from fleetwarden.adapters.deadlines import BoundedActuator, BoundedObserver
+from fleetwarden.adapters.files.folder import ConfigurationFolder
+from fleetwarden.adapters.substrates.dry_run import DryRunActuator
+from fleetwarden.adapters.system import SystemClock, SystemIds
+from fleetwarden.app import substrates
+from fleetwarden.app.administration import Administration
+from fleetwarden.app.approving import Approving
+from fleetwarden.app.explaining import Explaining
+from fleetwarden.app.fleet_views import FleetViews, PlaneFacts
+from fleetwarden.app.identity import Caller, Role, authenticate, secret_digest
+from fleetwarden.app.listing import Lists
+from fleetwarden.app.settings import Settings
+from fleetwarden.app.stopping import Stopping
+from fleetwarden.controllers import deploy_watch
+from fleetwarden.controllers.approvals import WORK_KIND as APPROVED_ACTION
+from fleetwarden.controllers.approvals import ApprovalDesk
+from fleetwarden.controllers.executor import CADENCE as EXECUTOR
+from fleetwarden.controllers.executor import Executor, ExecutorLimits
+from fleetwarden.controllers.gate import Gate
+from fleetwarden.controllers.loop import Loop, Subscription
+from fleetwarden.controllers.reconciler import CADENCE as RECONCILER
+from fleetwarden.controllers.reconciler import Reconciler
+from fleetwarden.controllers.recovery import Recovery
+from fleetwarden.controllers.sightings import Sightings
+from fleetwarden.controllers.supervision import Supervision
+from fleetwarden.controllers.wakes import Wakes
+from fleetwarden.controllers.worker import Worker
+from fleetwarden.domain.actions import ActionRequest, LeaseFence
+from fleetwarden.domain.fleet import Service
+from fleetwarden.ports.actuation import FleetActuator
+from fleetwarden.ports.configuration import ConfigurationSource
+from fleetwarden.ports.observation import FleetObserver
+from fleetwarden.ports.stores import Store, Tx
+from fleetwarden.ports.system import Clock, IdSource
+from fleetwarden.store.opening import open_store, require_capabilities
+
+__all__ = ["Offline", "Plane", "configuration_of", "first_admin_token"]
+
+log = structlog.get_logger(__name__)
+
+
+class Plane:
+    """One running process of fleetwarden.
+
+    `actuators` (by substrate), `observers`, `configuration`, `store`, `clock` and `ids` replace what the settings would
+    build.  `tick(name)` runs one pass by hand; `start()` runs everything on threads until `stop()`.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        actuators: Mapping[str, FleetActuator] | None = None,
+        observers: Sequence[FleetObserver] | None = None,
+        configuration: ConfigurationSource | None = None,
+        store: Store | None = None,
+        clock: Clock | None = None,
+        ids: IdSource | None = None,
+    ) -> None:
+        self.settings = settings
+        self.clock: Clock = clock or SystemClock()
+        self.ids: IdSource = ids or SystemIds()
+        self.configuration = configuration or configuration_of(settings, self.clock)
+        self.store = store if store is not None else open_store(settings.store_url, self.clock)
+        require_capabilities(self.store)
+        self.holder = f"{settings.fleet_host}:{os.getpid()}:{self.ids.new()}"
+        self.wakes = Wakes()
+        built = substrates.build(settings, self.clock, self.ids, self._fleet_id(), self.wakes)
+        self._substrates = built
+        served = dict(built.actuators if actuators is None else actuators)
+        self._actuators = {name: BoundedActuator(self.clock, one) for name, one in served.items()}
+        watching = built.observers if observers is None else observers
+        self._sightings = Sightings(self.store, [BoundedObserver(self.clock, one) for one in watching])
+        self.acting = frozenset(name for name, one in served.items() if not one.simulates)
+        self._build_controllers()
+        self._build_operations()
+
+    def _fleet_id(self) -> str:
+        """The fleet's name in instance markers: the setting, or one that is made once and stored."""
+        if self.settings.fleet_id:
+            return self.settings.fleet_id
+        fresh = self.ids.new()
+
+        def run(tx: Tx) -> str:
+            known = tx.facts.get("fleet_id")
+            if known is None:
+                tx.facts.put("fleet_id", fresh)
+            return str(known or fresh)
+
+        return self.store.transact("fleet_id", run)
+
+    def _build_controllers(self) -> None:
+        settings, store, files = self.settings, self.store, self.configuration
+        window = settings.deploy_watch_window
+        names = [one.name for one in self._sightings.observers]
+        age = max(2.0 * settings.fleet_reconciler_interval, 30.0)
+        self.supervision = Supervision(store, names, max_age_s=age)
+        self.gate = Gate(store, files, self.wakes, prepared_ttl_s=settings.fleet_prepared_ttl_s)
+        self.pool = ThreadPoolExecutor(settings.fleet_executor_threads, thread_name_prefix="action")
+        self.executor = Executor(
+            self.clock,
+            store,
+            files,
+            self._sightings,
+            self._actuators,
+            DryRunActuator(),
+            self.wakes,
+            lambda job: self._dispatch(job),
+            holder=self.holder,
+            limits=ExecutorLimits(
+                fence_gap_max_s=settings.fence_gap_max_s,
+                lease_ttl_s=settings.fleet_lease_ttl_s,
+                watch_window_s=window,
+                parallel_max=settings.fleet_executor_threads,
+            ),
+        )
+        self.recovery = Recovery(
+            store, files, self._sightings, self.wakes, self.executor.executing, watch_window_s=window
+        )
+        self.desk = ApprovalDesk(self.ids, store, files, self._sightings, self.gate, self.wakes)
+        self.reconciler = Reconciler(
+            self.ids,
+            store,
+            files,
+            self._sightings,
+            self.supervision,
+            self.gate,
+            self.desk,
+            self._refusal,
+            acting=self.acting,
+            actions_max=settings.fleet_reconciler_max_actions,
+        )
+        handlers = {APPROVED_ACTION: self.desk.carry_out, deploy_watch.WORK_KIND: deploy_watch.end_watch}
+        self.worker = Worker(store, handlers, holder=self.holder, lease_s=settings.fleet_lease_ttl_s * 4)
+        self.loop = Loop(
+            self.clock,
+            self.ids,
+            store,
+            self.wakes,
+            self.supervision,
+            self._subscriptions(),
+            holder=self.holder,
+            lease_ttl_s=settings.fleet_lease_ttl_s,
+        )
+
+    def _subscriptions(self) -> list[Subscription]:
+        """Everything that runs.  Read this to know what a plane does."""
+        settings = self.settings
+        every = [
+            Subscription(name=EXECUTOR, interval_s=1.0, run=self._execute),
+            Subscription(name="worker", interval_s=1.0, run=lambda _: self.worker.run(), leased=False),
+            Subscription(
+                name="configuration", interval_s=settings.fleet_config_poll_s, run=self._reread, leased=False
+            ),
+            Subscription(name="supervision", interval_s=5.0, run=lambda _: self.loop.watch_over(), leased=False),
+        ]
+        if settings.fleet_reconciler:
+            interval = settings.fleet_reconciler_interval
+            every.append(Subscription(name=RECONCILER, interval_s=interval, run=self._reconcile))
+        return every
+
+    def _reconcile(self, fence: LeaseFence | None) -> object:
+        assert fence is not None
+        return self.reconciler.run(fence)
+
+    def _execute(self, fence: LeaseFence | None) -> int:
+        """Settle what is unknown before anything new is begun."""
+        assert fence is not None
+        return self.recovery.run(fence) + self.executor.run_prepared(fence)
+
+    def _reread(self, _: LeaseFence | None) -> bool:
+        changed = self.configuration.refresh()
+        if changed:
+            log.info("configuration changed")
+            self.wakes.wake(RECONCILER)
+        return changed
+
+    def _dispatch(self, job: Callable[[], None]) -> None:
+        self.pool.submit(job)
+
+    def _refusal(self, request: ActionRequest, service: Service) -> str | None:
+        """Why no actuator here would ever carry this out; asked before anything is proposed."""
+        actuator = self._actuators.get(service.substrate)
+        if request.dry_run or actuator is None:
+            return None
+        return actuator.refusal(request, service)
+
+    def _build_operations(self) -> None:
+        settings = self.settings
+        facts = PlaneFacts(
+            version=fleetwarden.__version__,
+            store=self.store.health().dialect,
+            acting=self.acting,
+            fallbacks=self._substrates.fallbacks,
+            reconciler_on=settings.fleet_reconciler,
+            interval_s=settings.fleet_reconciler_interval,
+            config_dir=str(settings.config_dir),
+            data_dir=str(settings.fleet_data_dir),
+        )
+        self.lists = Lists(self.store)
+        self.administration = Administration(self.store, self.recovery, self.configuration.freeze_file)
+        self.approving = Approving(self.desk)
+        self.fleet = FleetViews(
+            self.clock,
+            self.store,
+            self.configuration,
+            self._sightings,
+            self.supervision,
+            self.reconciler,
+            self.loop.states,
+            facts,
+        )
+        self.explaining = Explaining(self.store, self.configuration, self._sightings, self.fleet)
+        self.stopping = Stopping(self.ids, self.store, self.configuration, self._sightings, self.gate, self.reconciler)
+
+    def authenticate(self, secret: str) -> Caller:
+        """The caller behind a token.  Raises Unauthenticated, StoreUnavailable."""
+        return authenticate(self.store, secret)
+
+    def tick(self, name: str) -> object:
+        """One pass of one subscription by hand: `fleet_reconciler`, `action_executor`, `worker`, …"""
+        return self.loop.tick(name)
+
+    def start(self) -> None:
+        """Run everything on threads."""
+        self.store.transact(
+            "plane_up",
+            lambda tx: tx.journal.write(topic="plane", actor=self.holder, summary="the plane is up"),
+        )
+        self.loop.start()
+
+    def stop(self, timeout_s: float = 30.0) -> bool:
+        """Drain: let passes and calls in flight end, give leases back, close.  Services keep running.
+
+        Returns whether everything ended in time; what did not is settled by recovery on the next start.
+        """
+        self.reconciler.paused = True
+        ended = self.loop.stop(timeout_s)
+        self.pool.shutdown(wait=ended, cancel_futures=True)
+        self._substrates.close()
+        self.store.close()
+        return ended
+
+
+def configuration_of(settings: Settings, clock: Clock) -> ConfigurationFolder:
+    """The configuration folder that these settings name."""
+    return ConfigurationFolder(
+        clock,
+        registry=settings.fleet_registry_path,
+        override=settings.fleet_desired_state_path,
+        policy=settings.action_policy_path,
+        freeze_folders=(settings.config_dir, settings.fleet_data_dir),
+    )
+
+
+class Offline:
+    """The store of a plane that does not run, for commands that may open it themselves."""
+
+    def __init__(self, settings: Settings) -> None:
+        clock = SystemClock()
+        self.store = open_store(settings.store_url, clock)
+        configuration = configuration_of(settings, clock)
+        sightings = Sightings(self.store, [])
+        recovery = Recovery(
+            self.store, configuration, sightings, Wakes(), frozenset, watch_window_s=settings.deploy_watch_window
+        )
+        self.lists = Lists(self.store)
+        self.administration = Administration(self.store, recovery, configuration.freeze_file)
+
+    def close(self) -> None:
+        self.store.close()
+
+
+def first_admin_token(store: Store, settings: Settings, secret: str) -> str | None:
+    """Make the first admin token.  A configured secret is always made valid; otherwise `secret` is used once, while no
+    admin token lives.  Returns the secret that was made now, or None."""
+    configured = settings.fleet_admin_token
+    wanted = configured.get_secret_value() if configured is not None else secret
+    name = "admin-env" if configured is not None else "admin"
+
+    def run(tx: Tx) -> str | None:
+        known = tx.tokens.by_digest(secret_digest(wanted))
+        if known is not None:
+            return None
+        live = [one for one in tx.tokens.all() if one.revoked_at is None]
+        if configured is None and any(Role.ADMIN.value in one.roles for one in live):
+            return None
+        if any(one.name == name for one in live):
+            tx.tokens.revoke(name)
+        tx.tokens.add(name=name, secret_digest=secret_digest(wanted), roles=(Role.ADMIN.value,), person="admin")
+        tx.journal.write(topic="token", actor="plane", subject=name, severity="warning", summary=f"made the token {name}")
+        return wanted
+
+    return store.transact("first_admin_token", run)

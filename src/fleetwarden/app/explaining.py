@@ -1,0 +1,153 @@
+"""Explain: which rule, which numbers and which evidence led to what was done, or was not.
+
+It asks the same gate rules again on what was last seen, in a read transaction that writes nothing, so that the answer
+is about now; and it shows the last decision as it stands in the ledger.  Every refusal ends with what would satisfy it.
+"""
+
+from __future__ import annotations
+
+from fleetwarden.app import views
+from fleetwarden.app.fleet_views import FleetViews
+from fleetwarden.app.identity import Caller, Role, require
+from fleetwarden.controllers.gate import rule_on
+from fleetwarden.controllers.reconciler import request_for
+from fleetwarden.controllers.sightings import Sightings
+from fleetwarden.domain.actions import ActionDecision, Source, Verdict
+from fleetwarden.domain.convergence import Need, converge
+from fleetwarden.domain.errors import NotFound
+from fleetwarden.domain.fleet import ObservedService, Service
+from fleetwarden.domain.identifiers import JsonValue, rfc3339
+from fleetwarden.domain.policy import Ruling
+from fleetwarden.ports.configuration import ConfigurationSource
+from fleetwarden.ports.stores import Store, Tx
+
+__all__ = ["Explaining"]
+
+
+class Explaining:
+    def __init__(
+        self, store: Store, configuration: ConfigurationSource, sightings: Sightings, fleet: FleetViews
+    ) -> None:
+        self._store = store
+        self._configuration = configuration
+        self._sightings = sightings
+        self._fleet = fleet
+
+    def explain(self, caller: Caller, name: str) -> dict[str, JsonValue]:
+        """Why a service stands where it stands.  Raises NotFound."""
+        require(caller, Role.VIEWER)
+        item = self._fleet.service(caller, name)
+        service = self._configuration.current().last_good_fleet.services.get(name)
+        if service is None:
+            raise NotFound(f"no service {name!r} in the registry")
+        seen = self._sightings.last().get(name)
+        need = converge(service, seen)
+        ruling, last, standing_decision = self._store.read(lambda tx: self._ask(tx, service, seen, need))
+        answer: dict[str, JsonValue] = {
+            "service": name,
+            "at": item["at"],
+            "status": item["status"],
+            "desired": item["desired"],
+            "observed": item["observed"],
+            "instances": item["instances"],
+            "evidence": _evidence(seen, last),
+            "decision": _decision(last),
+            "signals": [],
+            "last_action": item["last_action"],
+            "open_action": item["open_action"],
+            "approval": item["approval"],
+        }
+        if ruling is None or not isinstance(need, Need):
+            reason = item["reason"] if isinstance(need, Need) else need.reason
+            return {**answer, "verdict": "nothing", "reason": reason, "proposed": None, "limits": [], "would_change_if": []}
+        return {
+            **answer,
+            "verdict": ruling.verdict.value,
+            "reason": ruling.reason,
+            "proposed": {"kind": need.kind.value, "params": dict(need.params), "reason": need.reason},
+            "decision": _decision(standing_decision or last),
+            "now": {"code": ruling.code, "rule": ruling.rule, "rule_source": ruling.rule_source, "numbers": ruling.numbers},
+            "limits": _limits(ruling),
+            "would_change_if": _would_change(ruling, item, name, need.kind.value),
+        }
+
+    def _ask(
+        self, tx: Tx, service: Service, seen: ObservedService | None, need: object
+    ) -> tuple[Ruling | None, ActionDecision | None, ActionDecision | None]:
+        last = tx.decisions.latest_by_target([service.name]).get(service.name)
+        if not isinstance(need, Need) or seen is None:
+            return None, last, None
+        request = request_for(
+            need,
+            service,
+            seen,
+            key="explain",
+            source=Source.RECONCILER,
+            by="reconciler",
+            acting=self._fleet.facts.acting,
+        )
+        ruling = rule_on(tx, self._configuration.current(), self._configuration.freeze_file(), request)
+        return ruling, last, tx.decisions.latest(need.kind, service.name, Source.RECONCILER)
+
+
+def _evidence(seen: ObservedService | None, last: ActionDecision | None) -> list[JsonValue]:
+    told: list[JsonValue] = []
+    if seen is not None:
+        told.append(
+            {
+                "what": "last observation",
+                "status": seen.status.value,
+                "ready": seen.ready,
+                "existing": seen.existing,
+                "total": seen.total,
+                "detail": seen.detail,
+                "seen_by": seen.source,
+                "observed_at": rfc3339(seen.observed_at),
+                "since": rfc3339(seen.since),
+            }
+        )
+    if last is not None:
+        told.append({"what": f"evidence of {last.id}", **views.decision(last)["evidence"]})
+    return told
+
+
+def _decision(one: ActionDecision | None) -> JsonValue:
+    if one is None:
+        return None
+    full = views.decision(one)
+    kept = ("id", "at", "kind", "params", "verdict", "code", "rule", "numbers", "reason", "approval_id", "action_id")
+    return {**{key: full[key] for key in kept}, "source": one.rule_source, "policy_digest": one.policy_digest}
+
+
+def _limits(ruling: Ruling) -> list[JsonValue]:
+    return [{"limit": name, "numbers": value} for name, value in ruling.numbers.items()]
+
+
+def _would_change(ruling: Ruling, item: views.Item, name: str, kind: str) -> list[str]:
+    """What would satisfy a refusal, in words that end in a command or a time."""
+    if ruling.verdict in (Verdict.ALLOW, Verdict.ALLOW_NOTIFY):
+        return []
+    told = {
+        "freeze": ["the freeze ends (fleetwarden freeze off, or the FREEZE file is removed)"],
+        "tier": [f"a rule in the policy gives {kind} on {name} another tier"],
+        "rate": [f"the time is after {_next_slot(ruling)}"],
+        "window": [f"the maintenance window is open (next at {_number(ruling, 'window', 'opens_at')})"],
+        "structure": ["the request is well-formed"],
+        "error": ["the policy overrides can be read again (fleetwarden status names the problem)"],
+    }.get(ruling.code, [])
+    if ruling.verdict is Verdict.QUEUE_APPROVAL:
+        waiting = item["approval"]
+        told = [
+            f"a person grants it (fleetwarden approvals grant {waiting['short_id']})" if waiting else "a person grants it",
+            *told,
+        ]
+    return told
+
+
+def _number(ruling: Ruling, block: str, key: str) -> JsonValue:
+    found = ruling.numbers.get(block)
+    return found.get(key) if isinstance(found, dict) else None
+
+
+def _next_slot(ruling: Ruling) -> str:
+    return str(_number(ruling, "rate", "next_slot_at") or "the limit is raised: it allows none")

@@ -1,0 +1,248 @@
+"""The fleet for people: one line per service, the first line of `status`, and why nothing happens.
+
+Reads what the last pass saw and what the ledger says; it changes nothing and observes nothing by itself.  Evidence that
+is too old is shown as no evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fleetwarden.app import views
+from fleetwarden.app.identity import Caller, Role, require
+from fleetwarden.controllers.loop import TickState
+from fleetwarden.controllers.reconciler import Reconciler, Standing
+from fleetwarden.controllers.sightings import Sightings
+from fleetwarden.controllers.supervision import Supervision
+from fleetwarden.domain.actions import ActionDecision, ActionExecution
+from fleetwarden.domain.errors import NotFound
+from fleetwarden.domain.fleet import Mode, ObservedService, Service, ServiceStatus
+from fleetwarden.domain.identifiers import SECOND, JsonValue, Micros, rfc3339
+from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
+from fleetwarden.ports.configuration import ConfigurationSource
+from fleetwarden.ports.stores import Store, Tx
+from fleetwarden.ports.system import Clock
+
+__all__ = ["FleetViews", "PlaneFacts"]
+
+
+class PlaneFacts:
+    """What is fixed while a plane runs and people want to see."""
+
+    def __init__(
+        self,
+        *,
+        version: str,
+        store: str,
+        acting: frozenset[str],
+        fallbacks: tuple[str, ...],
+        reconciler_on: bool,
+        interval_s: float,
+        config_dir: str,
+        data_dir: str,
+    ) -> None:
+        self.version = version
+        self.store = store
+        self.acting = acting
+        self.fallbacks = fallbacks
+        self.reconciler_on = reconciler_on
+        self.interval_s = interval_s
+        self.config_dir = config_dir
+        self.data_dir = data_dir
+
+
+class _Rows:
+    """What one read transaction says of all services."""
+
+    def __init__(self, tx: Tx, names: list[str]) -> None:
+        self.now = tx.now()
+        self.decisions: Mapping[str, ActionDecision] = tx.decisions.latest_by_target(names)
+        self.executions: Mapping[str, ActionExecution] = tx.executions.latest_by_target(names)
+        self.freezes = [views.freeze(one) for one in tx.freezes.active()]
+        self.open = {
+            one.request.target: one
+            for one in tx.outbox.in_state(OutboxState.PREPARED, OutboxState.RUNNING, OutboxState.RECOVERY_PENDING)
+        }
+        waiting = tx.approvals.in_state(ApprovalState.PENDING, ApprovalState.GRANTED)
+        self.waiting = {one.request.target: one for one in waiting}
+        self.pending = sum(1 for one in waiting if one.status is ApprovalState.PENDING)
+
+
+class FleetViews:
+    """Views over the whole fleet and over one service."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        store: Store,
+        configuration: ConfigurationSource,
+        sightings: Sightings,
+        supervision: Supervision,
+        reconciler: Reconciler,
+        ticks: Mapping[str, TickState],
+        facts: PlaneFacts,
+    ) -> None:
+        self._clock = clock
+        self._store = store
+        self._configuration = configuration
+        self._sightings = sightings
+        self._supervision = supervision
+        self._reconciler = reconciler
+        self._ticks = ticks
+        self.facts = facts
+
+    def services(self, caller: Caller) -> dict[str, JsonValue]:
+        """All services, by name."""
+        require(caller, Role.VIEWER)
+        services, rows = self._rows()
+        return {"items": [self._service(one, rows) for one in services.values()], "next": None}
+
+    def service(self, caller: Caller, name: str) -> views.Item:
+        """One service.  Raises NotFound."""
+        require(caller, Role.VIEWER)
+        services, rows = self._rows()
+        if name not in services:
+            raise NotFound(f"no service {name!r} in the registry", hint=f"known: {', '.join(sorted(services)) or 'none'}")
+        return self._service(services[name], rows)
+
+    def _rows(self) -> tuple[dict[str, Service], _Rows]:
+        services = dict(sorted(self._configuration.current().last_good_fleet.services.items()))
+        return services, self._store.read(lambda tx: _Rows(tx, list(services)))
+
+    def _service(self, service: Service, rows: _Rows) -> views.Item:
+        seen = self._fresh(self._sightings.last().get(service.name), rows.now)
+        decision, execution = rows.decisions.get(service.name), rows.executions.get(service.name)
+        standing = self._reconciler.standings().get(service.name)
+        opened, waiting = rows.open.get(service.name), rows.waiting.get(service.name)
+        status = ServiceStatus.UNKNOWN if seen is None else seen.status
+        item: views.Item = {
+            "id": service.name,
+            "name": service.name,
+            "group": service.group or None,
+            "substrate": service.substrate or None,
+            "mode": service.mode.value,
+            "acts": service.mode is Mode.LIVE and service.substrate in self.facts.acting,
+            "controller_mode": service.scaling.controller_mode if service.scaling else "static",
+            "desired": {
+                "state": service.desired.value,
+                "replicas": service.replicas,
+                "version": service.version or None,
+                "source": service.source,
+            },
+            "observed": _observed(seen),
+            "status": status.value,
+            "ready": 0 if seen is None else seen.ready,
+            "instances": [] if seen is None else [views.instance(one) for one in seen.instances],
+            "last_decision": None if decision is None else views.decision(decision),
+            "last_action": None if execution is None else views.execution(execution),
+            "open_action": None if opened is None else views.record(opened),
+            "approval": None if waiting is None else views.approval(waiting),
+            "reason": _reason(standing, self.facts.reconciler_on),
+            "reason_code": "reconciler_off" if standing is None else standing.code,
+            "overrides": None,
+            "freeze": rows.freezes or None,
+            "at": rfc3339(rows.now),
+        }
+        if service.scaling is not None:
+            item["scaling_warning"] = f"{service.source}: nothing consumes the scaling block; the count is left alone"
+        return item
+
+    def _fresh(self, seen: ObservedService | None, now: Micros) -> ObservedService | None:
+        """Older than two intervals is unobserved."""
+        bound = int(max(2 * self.facts.interval_s, 10.0) * SECOND)
+        return None if seen is None or now - seen.observed_at > bound else seen
+
+    def status(self, caller: Caller) -> dict[str, JsonValue]:
+        """The first line of `status`, its warnings, and all services."""
+        require(caller, Role.VIEWER)
+        services, rows = self._rows()
+        items = [self._service(one, rows) for one in services.values()]
+        counts = {state: sum(1 for one in items if one["status"] == state) for state in map(str, ServiceStatus)}
+        frozen = self._configuration.freeze_file()
+        return {
+            "at": rfc3339(rows.now),
+            "version": self.facts.version,
+            "store": self.facts.store,
+            "services_total": len(items),
+            "services_by_status": counts,
+            "acting_on": sorted(self.facts.acting),
+            "reconciler": "on" if self.facts.reconciler_on else "off",
+            "autoscaler": "off",
+            "last_pass_s": self._since("fleet_reconciler"),
+            "freezes": rows.freezes,
+            "freeze_file": frozen or None,
+            "approvals_waiting": rows.pending,
+            "outcome_unknown": sum(1 for one in rows.open.values() if one.state is OutboxState.RECOVERY_PENDING),
+            "health": self._supervision.evidence().status.value,
+            "policy": self._policy(),
+            "warnings": self.warnings(),
+            "config_dir": self.facts.config_dir,
+            "data_dir": self.facts.data_dir,
+            "services": items,
+        }
+
+    def _since(self, tick: str) -> float | None:
+        state = self._ticks.get(tick)
+        if state is None or state.last_ended is None:
+            return None
+        return round(self._clock.monotonic() - state.last_ended, 3)
+
+    def _policy(self) -> dict[str, JsonValue]:
+        policy = self._configuration.current().policy
+        return {
+            "source": policy.source,
+            "digest": policy.digest,
+            "rules": len(policy.rules),
+            "allow_self_approval": policy.options.allow_self_approval,
+        }
+
+    def warnings(self) -> list[str]:
+        """What an operator should know before trusting the picture."""
+        configuration = self._configuration.current()
+        told = [*self.facts.fallbacks]
+        if configuration.fleet.error:
+            told.append(f"the registry cannot be read, nothing is reconciled: {configuration.fleet.error}")
+        told += [f"rejected: {one}" for one in configuration.fleet.problems]
+        told += [f"policy rejected, the one in force stays {configuration.policy.source}: {one}"
+                 for one in configuration.policy_problems]
+        told += [str(one) for one in configuration.fleet.warnings]
+        if not self.facts.acting:
+            told.append("the actuator is dryrun: nothing will change")
+        if not self.facts.reconciler_on:
+            told.append("the reconciler is off: nothing is proposed and granted approvals wait (FLEET_RECONCILER=1)")
+        if configuration.policy.options.allow_self_approval:
+            told.append("the policy allows people to approve their own requests")
+        told += [f"{name}: {state.error}" for name, state in self._ticks.items() if state.error]
+        return told
+
+    def health(self) -> tuple[dict[str, JsonValue], bool]:
+        """The fleet.health.v1 envelope, and whether it is healthy.  Open to whoever asks with a token."""
+        evidence = self._supervision.evidence()
+        return views.health(evidence), evidence.convergence_ready
+
+    def ready(self) -> bool:
+        """Whether this plane serves (readiness probe)."""
+        return self._supervision.evidence().ready
+
+
+def _observed(seen: ObservedService | None) -> views.Item | None:
+    if seen is None:
+        return None
+    return {
+        "status": seen.status.value,
+        "presence": seen.presence.value,
+        "ready": seen.ready,
+        "existing": seen.existing,
+        "total": seen.total,
+        "version": seen.version or None,
+        "observed_at": rfc3339(seen.observed_at),
+        "since": rfc3339(seen.since),
+        "source": seen.source,
+        "detail": seen.detail,
+    }
+
+
+def _reason(standing: Standing | None, reconciler_on: bool) -> str:
+    if standing is not None:
+        return standing.reason
+    return "no pass has looked at it yet" if reconciler_on else "the reconciler is off"
