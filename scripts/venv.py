@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,10 +61,12 @@ def only_one(venv: Path) -> Iterator[None]:
 
 
 def digest(content: str) -> str:
-    """Of everything that decides what the environment holds."""
-    seen = hashlib.sha256()
-    for path in (LOCKS[content], ROOT / "pyproject.toml"):
-        seen.update(path.read_bytes())
+    """Of everything that decides what the environment holds; of pyproject.toml not what only tools read."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    decisive = {key: project.get(key) for key in ("build-system", "project", "dependency-groups")}
+    decisive["hatch"] = project["tool"]["hatch"]
+    seen = hashlib.sha256(LOCKS[content].read_bytes())
+    seen.update(json.dumps(decisive, sort_keys=True).encode())
     seen.update(str(ROOT).encode())  # scripts and the editable install hold this path
     return seen.hexdigest()
 
