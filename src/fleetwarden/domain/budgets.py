@@ -8,6 +8,7 @@ counts: a clock that was stepped back must not open a budget.  Nothing here deci
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Protocol
 
 from fleetwarden.domain.actions import Record
@@ -78,8 +79,11 @@ class RateUse(Record):
         return self.used >= self.limit.max
 
     @property
-    def left(self) -> int:
-        return max(0, self.limit.max - self.used)
+    def tightness(self) -> tuple[bool, float]:
+        """The smaller, the tighter, so that of several limits the one that decides is named."""
+        if not self.full:
+            return True, self.limit.max - self.used
+        return False, -inf if self.next_slot_at is None else -self.next_slot_at
 
     def numbers(self) -> dict[str, JsonValue]:
         """JSON-ready; `used_at` lists the newest 32 and `used_at_omitted` says how many more there are."""
@@ -108,8 +112,11 @@ class BlastUse(Record):
         return self.targets > self.limit.max_targets
 
     @property
-    def left(self) -> int:
-        return max(0, self.limit.max_targets - self.targets)
+    def tightness(self) -> tuple[bool, float]:
+        """The smaller, the tighter, so that of several limits the one that decides is named."""
+        if not self.exceeded:
+            return True, self.limit.max_targets - self.targets
+        return False, -inf if self.next_slot_at is None else -self.next_slot_at
 
     def numbers(self) -> dict[str, JsonValue]:
         """JSON-ready; `other_targets` lists the newest 32 and `other_targets_omitted` how many more there are."""

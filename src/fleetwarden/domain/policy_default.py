@@ -25,8 +25,8 @@ defaults:
 
 rules:
   - {kind: diagnose, target: "*", tier: auto}
-  - {kind: notify, target: "*", tier: auto}
   - {kind: noop, target: "*", tier: auto}
+  - {kind: notify, target: "*", tier: auto}
 
 options:
   watch_scale_down: false      # watch a service after it was scaled down, as after scaling up

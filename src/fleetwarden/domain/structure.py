@@ -16,7 +16,7 @@ from difflib import get_close_matches
 from fleetwarden.domain.actions import KNOWN_KINDS, ActionRequest, Kind, Source
 from fleetwarden.domain.identifiers import JsonValue, canonical_json
 
-__all__ = ["MAX_PARAMS_BYTES", "MAX_REPLICAS", "OWN_KIND", "check", "is_irreversible"]
+__all__ = ["MAX_PARAMS_BYTES", "MAX_REPLICAS", "OWN_KIND", "check", "is_irreversible", "may_ask"]
 
 MAX_PARAMS_BYTES = 8192  # of the canonical JSON of all params
 MAX_REPLICAS = 100_000
@@ -34,6 +34,12 @@ def check(request: ActionRequest) -> str | None:
     return _source_problem(request) or _target_problem(request) or _params_problem(request)
 
 
+def may_ask(source: str, kind: str) -> bool:
+    """Whether a request of this kind from this source can pass the check."""
+    allowed = _MAY_ASK.get(source, frozenset())
+    return allowed is None or kind in allowed
+
+
 def is_irreversible(request: ActionRequest) -> bool:
     """Whether this very request cannot be undone: its kind's class, or a deploy that is marked so."""
     return request.kind in IRREVERSIBLE_KINDS or (
@@ -45,6 +51,8 @@ def _source_problem(request: ActionRequest) -> str | None:
     kind, source = request.kind, request.source
     if not isinstance(_as_given(source), str) or source not in _MAY_ASK:
         return f"unknown source {source!r}: one of {', '.join(Source)}"
+    if not isinstance(_as_given(kind), str) or not OWN_KIND.fullmatch(kind):
+        return f"{kind!r} is no kind: a letter, then at most 63 letters, digits or any of _ . : / -"
     allowed = _MAY_ASK[source]
     if allowed is not None:
         if kind in allowed:
@@ -52,10 +60,6 @@ def _source_problem(request: ActionRequest) -> str | None:
         if kind in KNOWN_KINDS:
             return f"the {source} may not ask for {kind}, only for {', '.join(sorted(allowed))}"
         return f"the {source} may not ask for {kind!r}, a kind that fleetwarden does not know"
-    if kind in KNOWN_KINDS:
-        return None
-    if not isinstance(_as_given(kind), str) or not OWN_KIND.fullmatch(kind):
-        return f"{kind!r} is no kind: a letter, then at most 63 letters, digits or any of _ . : / -"
     return None
 
 
