@@ -26,6 +26,7 @@ __all__ = [
     "Presence",
     "ProcessSpec",
     "ScalingBlock",
+    "ScalingError",
     "Service",
     "ServiceStatus",
 ]
@@ -88,8 +89,22 @@ class ScalingBlock(Record):
     raw: Mapping[str, JsonValue] = {}
 
 
+class ScalingError(Record):
+    """Why a `scaling:` block is not used: the field ("" = the block as a whole), the reason, and where it stands."""
+
+    field: str
+    reason: str
+    line: int
+    file: str = ""
+
+
 class Service(Record):
-    """One service as declared, override layer applied.  `source` is the file and line that declares it."""
+    """One service as declared, override layer applied.
+
+    `source` is the file and line that declares it, and where it is overridden.  `scaling_error` set means that its
+    block is invalid: without `scaling` beside it the count is static; with one, the count is held under the last valid
+    block.
+    """
 
     name: str
     group: str = ""
@@ -99,6 +114,7 @@ class Service(Record):
     version: str = ""
     process: ProcessSpec | None = None
     scaling: ScalingBlock | None = None
+    scaling_error: ScalingError | None = None
     source: str = ""
 
     @property

@@ -18,7 +18,7 @@ from fleetwarden.domain.identifiers import JsonValue
 __all__ = ["Findings", "Node", "located"]
 
 
-class Node(msgspec.Struct, frozen=True):
+class Node(msgspec.Struct, frozen=True, gc=False):
     """A value with its file and 1-based line.
 
     `value` is a scalar (str, int, float, bool, None), a tuple of Nodes, or, for a mapping, a tuple of (key Node, value
