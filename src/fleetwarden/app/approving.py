@@ -41,7 +41,11 @@ class Approving:
         seq, why = parse_id("A", job_id), str(reason or "")
         if decision == "denied":
             rejected = self._desk.reject(seq, by=caller.person, reason=why)
-            return {"outcome": Voiced.REJECTED.value, "message": f"{rejected.id} is rejected", **views.approval(rejected)}
+            return {
+                "outcome": Voiced.REJECTED.value,
+                "message": f"{rejected.id} is rejected",
+                **views.approval(rejected),
+            }
         voiced, approval, message = self._desk.grant(seq, by=caller.person, reason=why)
         if voiced is Voiced.VOIDED:
             raise NotCarriedOut(f"{approval.id} is not carried out: {message}")

@@ -118,9 +118,9 @@ class Plane:
             files,
             self._sightings,
             self._actuators,
-            DryRunActuator(),
+            DryRunActuator(self.clock),
             self.wakes,
-            lambda job: self._dispatch(job),
+            self._dispatch,
             holder=self.holder,
             limits=ExecutorLimits(
                 fence_gap_max_s=settings.fence_gap_max_s,
@@ -164,9 +164,7 @@ class Plane:
         every = [
             Subscription(name=EXECUTOR, interval_s=1.0, run=self._execute),
             Subscription(name="worker", interval_s=1.0, run=lambda _: self.worker.run(), leased=False),
-            Subscription(
-                name="configuration", interval_s=settings.fleet_config_poll_s, run=self._reread, leased=False
-            ),
+            Subscription(name="configuration", interval_s=settings.fleet_config_poll_s, run=self._reread, leased=False),
             Subscription(name="supervision", interval_s=5.0, run=lambda _: self.loop.watch_over(), leased=False),
         ]
         if settings.fleet_reconciler:
@@ -303,7 +301,9 @@ def first_admin_token(store: Store, settings: Settings, secret: str) -> str | No
         if any(one.name == name for one in live):
             tx.tokens.revoke(name)
         tx.tokens.add(name=name, secret_digest=secret_digest(wanted), roles=(Role.ADMIN.value,), person="admin")
-        tx.journal.write(topic="token", actor="plane", subject=name, severity="warning", summary=f"made the token {name}")
+        tx.journal.write(
+            topic="token", actor="plane", subject=name, severity="warning", summary=f"made the token {name}"
+        )
         return wanted
 
     return store.transact("first_admin_token", run)

@@ -59,14 +59,26 @@ class Explaining:
         }
         if ruling is None or not isinstance(need, Need):
             reason = item["reason"] if isinstance(need, Need) else need.reason
-            return {**answer, "verdict": "nothing", "reason": reason, "proposed": None, "limits": [], "would_change_if": []}
+            return {
+                **answer,
+                "verdict": "nothing",
+                "reason": reason,
+                "proposed": None,
+                "limits": [],
+                "would_change_if": [],
+            }
         return {
             **answer,
             "verdict": ruling.verdict.value,
             "reason": ruling.reason,
             "proposed": {"kind": need.kind.value, "params": dict(need.params), "reason": need.reason},
             "decision": _decision(standing_decision or last),
-            "now": {"code": ruling.code, "rule": ruling.rule, "rule_source": ruling.rule_source, "numbers": ruling.numbers},
+            "now": {
+                "code": ruling.code,
+                "rule": ruling.rule,
+                "rule_source": ruling.rule_source,
+                "numbers": ruling.numbers,
+            },
             "limits": _limits(ruling),
             "would_change_if": _would_change(ruling, item, name, need.kind.value),
         }
@@ -138,7 +150,9 @@ def _would_change(ruling: Ruling, item: views.Item, name: str, kind: str) -> lis
     if ruling.verdict is Verdict.QUEUE_APPROVAL:
         waiting = item["approval"]
         told = [
-            f"a person grants it (fleetwarden approvals grant {waiting['short_id']})" if waiting else "a person grants it",
+            f"a person grants it (fleetwarden approvals grant {waiting['short_id']})"
+            if waiting
+            else "a person grants it",
             *told,
         ]
     return told

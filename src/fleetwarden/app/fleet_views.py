@@ -102,7 +102,9 @@ class FleetViews:
         require(caller, Role.VIEWER)
         services, rows = self._rows()
         if name not in services:
-            raise NotFound(f"no service {name!r} in the registry", hint=f"known: {', '.join(sorted(services)) or 'none'}")
+            raise NotFound(
+                f"no service {name!r} in the registry", hint=f"known: {', '.join(sorted(services)) or 'none'}"
+            )
         return self._service(services[name], rows)
 
     def _rows(self) -> tuple[dict[str, Service], _Rows]:
@@ -203,8 +205,10 @@ class FleetViews:
         if configuration.fleet.error:
             told.append(f"the registry cannot be read, nothing is reconciled: {configuration.fleet.error}")
         told += [f"rejected: {one}" for one in configuration.fleet.problems]
-        told += [f"policy rejected, the one in force stays {configuration.policy.source}: {one}"
-                 for one in configuration.policy_problems]
+        told += [
+            f"policy rejected, the one in force stays {configuration.policy.source}: {one}"
+            for one in configuration.policy_problems
+        ]
         told += [str(one) for one in configuration.fleet.warnings]
         if not self.facts.acting:
             told.append("the actuator is dryrun: nothing will change")

@@ -79,7 +79,9 @@ def authenticate(store: Store, secret: str) -> Caller:
     wanted = secret_digest(secret)
     found = store.read(lambda tx: tx.tokens.by_digest(wanted)) if secret else None
     if found is None or not hmac.compare_digest(found.secret_digest, wanted):
-        raise Unauthenticated("no valid token", hint="send Authorization: Bearer fw_…; the admin token is in the data folder")
+        raise Unauthenticated(
+            "no valid token", hint="send Authorization: Bearer fw_…; the admin token is in the data folder"
+        )
     return caller_of(found)
 
 
@@ -97,5 +99,7 @@ def read_roles(names: tuple[str, ...]) -> tuple[str, ...]:
     known = {role.value for role in Role}
     wrong = [name for name in names if name not in known]
     if wrong or not names:
-        raise Misconfigured(f"unknown role {wrong[0]!r}" if wrong else "a token needs a role", hint=f"roles: {', '.join(Role)}")
+        raise Misconfigured(
+            f"unknown role {wrong[0]!r}" if wrong else "a token needs a role", hint=f"roles: {', '.join(Role)}"
+        )
     return tuple(dict.fromkeys(names))

@@ -56,8 +56,12 @@ def _exactly(rows: Sequence[Any], seq: int, what: str) -> Any:
 
 
 TOPICS: dict[str, Topic] = {
-    "approvals": Topic("A", lambda tx, page: tx.approvals.list(page), views.approval, lambda tx, n: tx.approvals.get(n)),
-    "decisions": Topic("D", lambda tx, page: tx.decisions.list(page), views.decision, lambda tx, n: tx.decisions.get(n)),
+    "approvals": Topic(
+        "A", lambda tx, page: tx.approvals.list(page), views.approval, lambda tx, n: tx.approvals.get(n)
+    ),
+    "decisions": Topic(
+        "D", lambda tx, page: tx.decisions.list(page), views.decision, lambda tx, n: tx.decisions.get(n)
+    ),
     "executions": Topic("X", lambda tx, page: tx.executions.list(page), views.execution, _execution),
     "actions": Topic("X", lambda tx, page: tx.outbox.list(page), views.record, lambda tx, n: tx.outbox.get(n)),
     "work": Topic("W", lambda tx, page: tx.work.list(page), views.work, lambda tx, n: tx.work.get(n)),

@@ -83,9 +83,7 @@ def approval(one: ActionApproval) -> Item:
         "evidence": dict(one.request.evidence.facts),
         "expires_at": rfc3339(one.expires_at),
         "needed": {"count": one.needed.count, "teams": list(one.needed.teams)},
-        "votes": [
-            {"by": v.by, "decision": v.decision, "reason": v.reason, "at": rfc3339(v.at)} for v in one.votes
-        ],
+        "votes": [{"by": v.by, "decision": v.decision, "reason": v.reason, "at": rfc3339(v.at)} for v in one.votes],
         "note": one.note,
         "ended_at": rfc3339(one.ended_at),
         "superseded_by": None if one.superseded_by is None else show_id("A", one.superseded_by),

@@ -92,7 +92,9 @@ class ApprovalDesk:
                 end_approval(tx, granted, ApprovalState.VOIDED, f"not carried out: {why}")
                 return Voiced.VOIDED, tx.approvals.get(seq), why
             tx.after_commit(self._wakes.waker("fleet_reconciler"))
-            waits = f"; it waits: {ruling.reason}" if ruling.verdict is Verdict.DENY else ": carried out on the next pass"
+            waits = (
+                f"; it waits: {ruling.reason}" if ruling.verdict is Verdict.DENY else ": carried out on the next pass"
+            )
             return Voiced.GRANTED, granted, f"{granted.id} is granted{waits}"
 
         return self._store.transact("grant", run)
@@ -120,7 +122,9 @@ class ApprovalDesk:
 
         An approval whose action has begun cannot expire (PRO-12).
         """
-        read = self._store.read(lambda tx: (tx.now(), tx.approvals.in_state(ApprovalState.PENDING, ApprovalState.GRANTED)))
+        read = self._store.read(
+            lambda tx: (tx.now(), tx.approvals.in_state(ApprovalState.PENDING, ApprovalState.GRANTED))
+        )
         due = [one for one in read[1] if one.expires_at <= read[0]]
         return sum(self._expire(one.seq) for one in due)
 
@@ -132,7 +136,9 @@ class ApprovalDesk:
             if _begun(tx, now):
                 return 0
             _drop_prepared(tx, now, f"{now.id} expired")
-            note = "nobody answered in time" if now.status is ApprovalState.PENDING else "granted, but not begun in time"
+            note = (
+                "nobody answered in time" if now.status is ApprovalState.PENDING else "granted, but not begun in time"
+            )
             tx.approvals.move(seq, came_from=now.status, to=ApprovalState.EXPIRED, note=note)
             tx.journal.write(
                 topic="notice",
@@ -284,13 +290,9 @@ def _drop_prepared(tx: Tx, approval: ActionApproval, why: str) -> None:
 def _evidence(approval: ActionApproval, observed: ObservedService | None) -> Evidence:
     if observed is None:
         return approval.request.evidence
-    return Evidence(
-        observed_at=observed.observed_at, reason=approval.request.evidence.reason, facts=facts(observed)
-    )
+    return Evidence(observed_at=observed.observed_at, reason=approval.request.evidence.reason, facts=facts(observed))
 
 
 def _told(approval: ActionApproval) -> str:
     words = approval.status.value
     return f"{words} ({approval.note})" if approval.note else words
-
-

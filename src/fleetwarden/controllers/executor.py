@@ -18,7 +18,7 @@ from fleetwarden.controllers.recheck import CallPlan, Fate, Recheck, commit_one
 from fleetwarden.controllers.settlement import end_record, outbox_end
 from fleetwarden.controllers.sightings import Sightings
 from fleetwarden.controllers.wakes import Wakes
-from fleetwarden.domain.actions import LeaseFence, Outcome, OutboxRecord
+from fleetwarden.domain.actions import LeaseFence, OutboxRecord, Outcome
 from fleetwarden.domain.errors import Conflict, Fenced, FleetError, NotCalled, OutcomeUnknown, Retryable
 from fleetwarden.domain.fleet import ObservedService, Service
 from fleetwarden.domain.identifiers import SECOND
@@ -144,7 +144,8 @@ class Executor:
         if checked.fate is not Fate.RUNNING:
             log.info("action not begun", action=record.id, fate=checked.fate.value, reason=checked.reason)
             return checked
-        assert checked.record is not None and service is not None
+        assert checked.record is not None
+        assert service is not None
         outcome = self._call(checked.record, service, observed, actuator, sent, plan)
         self._commit_two(checked.record, fence, outcome)
         return checked

@@ -65,7 +65,9 @@ class Admission(Record):
 class Gate:
     """Admits requests.  `prepared_ttl_s`: how long an authorisation waits for the executor before it lapses."""
 
-    def __init__(self, store: Store, configuration: ConfigurationSource, wakes: Wakes, *, prepared_ttl_s: float) -> None:
+    def __init__(
+        self, store: Store, configuration: ConfigurationSource, wakes: Wakes, *, prepared_ttl_s: float
+    ) -> None:
         self._store = store
         self._configuration = configuration
         self._wakes = wakes
@@ -92,7 +94,9 @@ class Gate:
             spent, answers = 0, []
             for request in requests:
                 if most is not None and spent >= most:
-                    answers.append(Admission(request=request, answer=Answer.DEFERRED, reason="this pass has done enough"))
+                    answers.append(
+                        Admission(request=request, answer=Answer.DEFERRED, reason="this pass has done enough")
+                    )
                     continue
                 one = self._admit_one(tx, configuration, freeze_file, request)
                 spent += one.answer in (Answer.PREPARED, Answer.QUEUED)
@@ -131,7 +135,9 @@ class Gate:
             raise OutboxConflict(f"key {request.key} was used for another request ({before.id})")
         record = tx.outbox.by_key(request.key)
         approval = None if before.approval_seq is None else tx.approvals.get(before.approval_seq)
-        answer = {Verdict.DENY: Answer.DENIED, Verdict.QUEUE_APPROVAL: Answer.QUEUED}.get(before.verdict, Answer.ALLOWED)
+        answer = {Verdict.DENY: Answer.DENIED, Verdict.QUEUE_APPROVAL: Answer.QUEUED}.get(
+            before.verdict, Answer.ALLOWED
+        )
         if record is not None:
             answer = Answer.PREPARED
         return Admission(
@@ -229,7 +235,8 @@ def rule_on(
 def situation_of(tx: Tx, freeze_file: str) -> policies.Situation:
     """What holds for the whole fleet now: freezes, by command or by file."""
     told = tuple(
-        f"frozen by {one.owner}: {one.reason}" if one.reason else f"frozen by {one.owner}" for one in tx.freezes.active()
+        f"frozen by {one.owner}: {one.reason}" if one.reason else f"frozen by {one.owner}"
+        for one in tx.freezes.active()
     )
     return policies.Situation(freezes=told, freeze_file=freeze_file)
 

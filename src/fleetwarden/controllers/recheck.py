@@ -153,4 +153,3 @@ def _with_evidence(request: ActionRequest, observed: ObservedService) -> ActionR
         observed_at=observed.observed_at, reason=request.evidence.reason, facts=facts(observed)
     )
     return msgspec.structs.replace(request, evidence=evidence)
-

@@ -124,9 +124,7 @@ class Reconciler:
         used = {one.substrate for one in services}
         return [one.name for one in self._sightings.observers if one.substrates & used]
 
-    def _needs(
-        self, services: Sequence[Service], look: Look
-    ) -> tuple[list[ActionRequest], dict[str, Standing]]:
+    def _needs(self, services: Sequence[Service], look: Look) -> tuple[list[ActionRequest], dict[str, Standing]]:
         """What each service needs, in fair order, and why the others need nothing."""
         needs: list[ActionRequest] = []
         standings: dict[str, Standing] = {}
@@ -139,7 +137,13 @@ class Reconciler:
                 continue
             assert observed is not None
             request = request_for(
-                now, service, observed, key=self._ids.new(), source=Source.RECONCILER, by="reconciler", acting=self._acting
+                now,
+                service,
+                observed,
+                key=self._ids.new(),
+                source=Source.RECONCILER,
+                by="reconciler",
+                acting=self._acting,
             )
             if (why := self._refusal(request, service)) is not None:
                 standings[service.name] = Standing(code="refused", reason=why, kind=now.kind, at=look.at)
@@ -162,7 +166,8 @@ class Reconciler:
         reason = "this plane is stopping" if self.paused else f"the plane's health is {health.status.value}"
         with self._lock:
             self._standings = {
-                name: Standing(code="not_ready", reason=reason, at=at) for name in configuration.last_good_fleet.services
+                name: Standing(code="not_ready", reason=reason, at=at)
+                for name in configuration.last_good_fleet.services
             }
         report = ReconcileReport(
             at=at,

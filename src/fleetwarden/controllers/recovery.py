@@ -14,7 +14,7 @@ import structlog
 from fleetwarden.controllers.settlement import end_record
 from fleetwarden.controllers.sightings import Sightings
 from fleetwarden.controllers.wakes import Wakes
-from fleetwarden.domain.actions import LeaseFence, Outcome, OutboxRecord
+from fleetwarden.domain.actions import LeaseFence, OutboxRecord, Outcome
 from fleetwarden.domain.errors import Conflict, Refused
 from fleetwarden.domain.identifiers import rfc3339
 from fleetwarden.domain.lifecycles import OutboxState
@@ -69,7 +69,9 @@ class Recovery:
             now = tx.outbox.get(record.seq)
             if now.state is not OutboxState.RUNNING:
                 return now.state is OutboxState.RECOVERY_PENDING
-            told = Outcome(ok=False, unknown_outcome=True, code="interrupted", detail="the plane stopped during the call")
+            told = Outcome(
+                ok=False, unknown_outcome=True, code="interrupted", detail="the plane stopped during the call"
+            )
             end_record(tx, now, OutboxState.RECOVERY_PENDING, told, watch_window_s=self._watch_window_s)
             return True
 
@@ -103,7 +105,9 @@ class Recovery:
     def _judge(self, record: OutboxRecord) -> Judgement:
         service = self._configuration.current().fleet.services.get(record.request.target)
         if service is None and not record.request.dry_run:
-            return Judgement(done=None, reason=f"{record.request.target} is no longer in the registry: a person settles it")
+            return Judgement(
+                done=None, reason=f"{record.request.target} is no longer in the registry: a person settles it"
+            )
         return judge(record, None if service is None else self._sightings.look_at(service))
 
     def settle_by_person(self, seq: int, *, succeeded: bool, reason: str, by: str) -> OutboxRecord:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fleetwarden.domain.actions import ExecutionState, Kind, Outcome, OutboxRecord
+from fleetwarden.domain.actions import ExecutionState, Kind, OutboxRecord, Outcome
 from fleetwarden.domain.identifiers import SECOND, JsonValue
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
 from fleetwarden.ports.stores import ExecutionDraft, Tx, WorkDraft
@@ -22,8 +22,6 @@ _EXECUTION = {
     OutboxState.SIMULATED: ExecutionState.SIMULATED,
     OutboxState.RECOVERY_PENDING: ExecutionState.RECOVERY_PENDING,
 }
-
-
 
 
 def outbox_end(outcome: Outcome) -> OutboxState:
@@ -46,7 +44,9 @@ def end_record(
     watch_window_s: float,
 ) -> OutboxRecord:
     """Move a running or recovery_pending record to `to` and write everything that belongs to it."""
-    ended = tx.outbox.finish(record.seq, came_from=record.state, to=to, outcome=outcome, settled_by=settled_by, note=note)
+    ended = tx.outbox.finish(
+        record.seq, came_from=record.state, to=to, outcome=outcome, settled_by=settled_by, note=note
+    )
     request = record.request
     tx.executions.append(
         ExecutionDraft(
@@ -104,13 +104,16 @@ def _tell(tx: Tx, record: OutboxRecord, to: OutboxState, outcome: Outcome, settl
         OutboxState.SUCCEEDED: ("info", "done"),
         OutboxState.SIMULATED: ("info", "simulated: nothing was changed"),
         OutboxState.FAILED: ("error", "failed"),
-        OutboxState.RECOVERY_PENDING: ("critical", "outcome unknown: it is not repeated, evidence or a person settles it"),
+        OutboxState.RECOVERY_PENDING: (
+            "critical",
+            "outcome unknown: it is not repeated, evidence or a person settles it",
+        ),
     }[to]
     tx.journal.write(
         topic="recovery" if settled_by else "notice",
         actor=settled_by or request.source,
         subject=request.target,
         severity=severity,
-        summary=f"{request.kind} {request.target} ({record.id}): {words}{f' ({outcome.detail})' if outcome.detail else ''}",
+        summary=f"{request.kind} {request.target} ({record.id}): {words}" + (f" ({outcome.detail})" if outcome.detail else ""),
         detail={"action": record.id, "code": outcome.code, "state": to.value},
     )

@@ -60,9 +60,11 @@ def converge(service: Service, observed: ObservedService | None) -> Need | Rest:
     if observed is None:
         return Rest(code="unobserved", reason="no observation: nothing is done without evidence")
     if observed.status is ServiceStatus.UNKNOWN:
-        return Rest(code="unknown", reason=f"its state is unknown{_because(observed)}: nothing is done without evidence")
+        return Rest(
+            code="unknown", reason=f"its state is unknown{_because(observed)}: nothing is done without evidence"
+        )
     if service.desired is DesiredState.STOPPED:
-        return _towards_stopped(service, observed)
+        return _towards_stopped(observed)
     if observed.presence is not Presence.STARTED:
         return _towards_started(service, observed)
     bad = [one for one in observed.instances if one.status is InstanceStatus.DOWN]
@@ -75,9 +77,11 @@ def converge(service: Service, observed: ObservedService | None) -> Need | Rest:
     return _at_rest(service, observed)
 
 
-def _towards_stopped(service: Service, observed: ObservedService) -> Need | Rest:
+def _towards_stopped(observed: ObservedService) -> Need | Rest:
     if observed.existing > 0:
-        return Need(kind=Kind.STOP, params={}, direction="down", reason=f"declared stopped, {observed.existing} still running")
+        return Need(
+            kind=Kind.STOP, params={}, direction="down", reason=f"declared stopped, {observed.existing} still running"
+        )
     return Rest(code="stopped", reason="stopped, as declared")
 
 
@@ -114,7 +118,7 @@ def _count(service: Service, observed: ObservedService, bad: list[ObservedInstan
         kind=Kind.SCALE,
         params={"replicas": service.replicas},
         direction="up" if service.replicas > observed.total else "down",
-        reason=f"{observed.total} replica{'' if observed.total == 1 else 's'} wanted by the substrate, {service.replicas} declared",
+        reason=f"{service.replicas} declared, {observed.total} there (dead ones included)",
     )
 
 
@@ -147,7 +151,11 @@ def still_needed(request: ActionRequest, service: Service, observed: ObservedSer
         return f"{service.name} cannot be observed now"
     if request.source in (Source.OPERATOR, Source.API):
         return None
-    if request.kind == Kind.RESTART and service.desired is DesiredState.RUNNING and observed.presence is Presence.STARTED:
+    if (
+        request.kind == Kind.RESTART
+        and service.desired is DesiredState.RUNNING
+        and observed.presence is Presence.STARTED
+    ):
         return _restart_still_needed(request, service, observed)
     now = converge(service, observed)
     if isinstance(now, Rest):
@@ -181,7 +189,14 @@ def facts(observed: ObservedService) -> Mapping[str, JsonValue]:
         "detail": observed.detail,
         "seen_by": observed.source,
         "instances": [
-            {"id": i.id, "status": i.status.value, "pid": i.pid, "port": i.port, "identity": i.identity, "detail": i.detail}
+            {
+                "id": i.id,
+                "status": i.status.value,
+                "pid": i.pid,
+                "port": i.port,
+                "identity": i.identity,
+                "detail": i.detail,
+            }
             for i in observed.instances[:20]  # bounded evidence; the counts above are of all
         ],
     }

@@ -13,7 +13,15 @@ from enum import StrEnum
 from fleetwarden.domain.actions import Record
 from fleetwarden.domain.identifiers import Micros, seconds
 
-__all__ = ["SCHEMA", "DependencyEvidence", "DependencyHealth", "FleetHealthEvidence", "HealthStatus", "assess", "roll_up"]
+__all__ = [
+    "SCHEMA",
+    "DependencyEvidence",
+    "DependencyHealth",
+    "FleetHealthEvidence",
+    "HealthStatus",
+    "assess",
+    "roll_up",
+]
 
 SCHEMA = "fleet.health.v1"
 DIAGNOSTICS_MAX = 4
@@ -82,10 +90,8 @@ def assess(dependencies: Sequence[DependencyHealth], now: Micros) -> FleetHealth
     authority_lost = any(d.authority and s is HealthStatus.UNAVAILABLE for s, d in aged.values())
     observers = [s for s, d in aged.values() if d.observer]
     blind = bool(observers) and all(s is HealthStatus.UNAVAILABLE for s in observers)
-    if authority_lost or blind:
-        status = HealthStatus.UNAVAILABLE
-    else:
-        status = roll_up([s for s, _ in aged.values()])
+    lost = authority_lost or blind
+    status = HealthStatus.UNAVAILABLE if lost else roll_up([s for s, _ in aged.values()])
     return FleetHealthEvidence(
         status=status,
         ready=status is not HealthStatus.UNAVAILABLE,

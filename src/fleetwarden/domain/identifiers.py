@@ -38,7 +38,15 @@ JsonValue: TypeAlias = Any  # what JSON can hold
 SECOND: Micros = 1_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
-PREFIXES = {"D": "decision", "A": "approval", "X": "action", "W": "work item", "F": "freeze", "R": "report", "N": "notice"}
+PREFIXES = {
+    "D": "decision",
+    "A": "approval",
+    "X": "action",
+    "W": "work item",
+    "F": "freeze",
+    "R": "report",
+    "N": "notice",
+}
 LONG_PREFIX = {"A": "action_approval"}
 _CANONICAL = msgspec.json.Encoder(order="sorted")
 
@@ -102,7 +110,7 @@ def name_problem(name: object) -> str | None:
     if not isinstance(name, str):
         return f"a name is text, not {type(name).__name__}"
     if not NAME.fullmatch(name):
-        return f"{name!r} is no name: 1 to 63 letters, digits, '.', '_' or '-', beginning and ending with a letter or digit"
+        return f"{name!r} is no name: 1 to 63 letters, digits, '.', '_' or '-', with a letter or digit at both ends"
     return None
 
 

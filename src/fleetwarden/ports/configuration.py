@@ -39,4 +39,4 @@ class ConfigurationSource(Protocol):
         """Look whether files changed (by digest) and read them again; returns whether the snapshot changed."""
 
     def freeze_file(self) -> str:
-        """Path of an existing FREEZE file, looked for now (not cached), or "".  An unreadable folder counts as frozen."""
+        """Path of a FREEZE file that exists now (not cached), or "".  An unreadable folder counts as frozen."""

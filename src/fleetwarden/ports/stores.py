@@ -19,8 +19,8 @@ from fleetwarden.domain.actions import (
     ExecutionState,
     LeaseFence,
     Needed,
-    Outcome,
     OutboxRecord,
+    Outcome,
     Record,
     Verdict,
     Vote,
@@ -177,7 +177,14 @@ class Outbox(Protocol):
         """Commit 1's compare-and-swap `prepared → running` at `tx.now()`; raises IllegalMove if it is not prepared."""
 
     def finish(
-        self, seq: int, *, came_from: OutboxState, to: OutboxState, outcome: Outcome, settled_by: str = "", note: str = ""
+        self,
+        seq: int,
+        *,
+        came_from: OutboxState,
+        to: OutboxState,
+        outcome: Outcome,
+        settled_by: str = "",
+        note: str = "",
     ) -> OutboxRecord:
         """Compare-and-swap to a terminal state or to recovery_pending at `tx.now()`; raises IllegalMove."""
 
@@ -308,7 +315,7 @@ class Leases(Protocol):
         """Give it up; a lease that is no longer ours is left alone."""
 
     def check(self, fence: LeaseFence) -> Micros:
-        """Lock the row (`FOR SHARE` on PostgreSQL) and return when it expires; raises Fenced if it is not ours any more."""
+        """Lock the row (`FOR SHARE` on PostgreSQL) and return when it expires; raises Fenced if it is lost."""
 
     def void_all(self) -> int:
         """End every lease (SQLite at start: the file lock proves that no other holder lives).  Tokens keep growing."""
@@ -351,9 +358,9 @@ class StoredOverride(Record):
 
 
 class PolicyOverrides(Protocol):
-    def put(self, id: str, rule: Mapping[str, JsonValue], *, active: bool, by: str) -> StoredOverride: ...
+    def put(self, override_id: str, rule: Mapping[str, JsonValue], *, active: bool, by: str) -> StoredOverride: ...
 
-    def delete(self, id: str) -> None:
+    def delete(self, override_id: str) -> None:
         """Raises NotFound."""
 
     def all(self) -> Sequence[StoredOverride]:

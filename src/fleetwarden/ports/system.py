@@ -27,7 +27,7 @@ class Clock(Protocol):
         """Seconds since some fixed moment of this process."""
 
     def wait(self, event: Event, timeout_s: float) -> bool:
-        """Wait until the event is set or `timeout_s` (≥ 0) passed; returns whether it is set.  Nobody waits otherwise."""
+        """Wait for the event, at most `timeout_s` (≥ 0); returns whether it is set.  Nobody waits otherwise."""
 
 
 class IdSource(Protocol):
