@@ -120,7 +120,7 @@ class ApprovalDesk:
     def expire_due(self) -> int:
         """End what nobody answered, and grants that could not be carried out in time; returns how many.
 
-        An approval whose action has begun cannot expire (PRO-12).
+        An approval whose action has begun cannot expire.
         """
         read = self._store.read(
             lambda tx: (tx.now(), tx.approvals.in_state(ApprovalState.PENDING, ApprovalState.GRANTED))

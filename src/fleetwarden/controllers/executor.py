@@ -80,7 +80,7 @@ class Executor:
         self._busy: set[int] = set()
 
     def executing(self) -> frozenset[int]:
-        """Records that a thread of this plane is carrying out right now (PRO-14)."""
+        """Records that a thread of this plane is carrying out right now."""
         with self._lock:
             return frozenset(self._busy)
 

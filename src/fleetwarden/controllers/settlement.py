@@ -109,11 +109,12 @@ def _tell(tx: Tx, record: OutboxRecord, to: OutboxState, outcome: Outcome, settl
             "outcome unknown: it is not repeated, evidence or a person settles it",
         ),
     }[to]
+    told = f" ({outcome.detail})" if outcome.detail else ""
     tx.journal.write(
         topic="recovery" if settled_by else "notice",
         actor=settled_by or request.source,
         subject=request.target,
         severity=severity,
-        summary=f"{request.kind} {request.target} ({record.id}): {words}" + (f" ({outcome.detail})" if outcome.detail else ""),
+        summary=f"{request.kind} {request.target} ({record.id}): {words}{told}",
         detail={"action": record.id, "code": outcome.code, "state": to.value},
     )

@@ -61,7 +61,7 @@ KNOWN_KINDS = frozenset(Kind)
 
 
 class Source(StrEnum):
-    """Who can ask.  The first four are our controllers; POL-13 says which kinds each may ask for."""
+    """Who can ask.  The first four are our controllers; the structural check says which kinds each may ask for."""
 
     RECONCILER = "reconciler"
     AUTOSCALER = "autoscaler"
@@ -212,7 +212,7 @@ class ActionApproval(Record):
 
 
 class LeaseFence(Record):
-    """Who may write: the token only ever grows; a write under an older one is refused (RUN-17)."""
+    """Who may write: the token only ever grows; a write under an older one is refused."""
 
     cadence: str
     shard: str
@@ -254,8 +254,8 @@ class OutboxRecord(Record):
     fence: LeaseFence | None = None  # written by commit 1
     started_at: Micros | None = None  # commit 1, by the store's clock
     horizon_at: Micros | None = None  # after this the effect can no longer land (PRO)
-    final_if_acknowledged: bool = True  # PRO-8: an acknowledged call cannot be delivered again
-    negatives_by_person: bool = False  # PRO-8: the adapter knows no lateness bound
+    final_if_acknowledged: bool = True  # an acknowledged call cannot be delivered again
+    negatives_by_person: bool = False  # the adapter knows no lateness bound
     finished_at: Micros | None = None
     outcome: Outcome | None = None
     settled_by: str = ""  # "", "evidence" or the person who settled it
@@ -272,7 +272,7 @@ class ActionExecution(Record):
     seq: int
     action_seq: int
     decision_seq: int
-    at: Micros  # of the outcome, the evidence or the settlement (PRO-10), never of the call's start
+    at: Micros  # of the outcome, the evidence or the settlement, never of the call's start
     kind: str
     target: str
     source: str

@@ -86,7 +86,7 @@ class IllegalMove(Conflict):
 
 
 class TargetBusy(Conflict):
-    """Another record of the same target is open (PRO-3).  Propose again on a later pass."""
+    """Another record of the same target is open.  Propose again on a later pass."""
 
     code = "target_busy"
 

@@ -159,7 +159,7 @@ class InstanceStatus(StrEnum):
 
 
 class Presence(StrEnum):
-    """Whether the service was started at all, which tells a start from a restart (REC-3)."""
+    """Whether the service was started at all, which tells a start from a restart."""
 
     STARTED = "started"
     NEVER_STARTED = "never_started"
@@ -182,7 +182,7 @@ class ObservedInstance(Record):
 
 
 class ObservedService(Record):
-    """What an observer saw of one service, from one read that began at `observed_at` (PRO-9)."""
+    """What an observer saw of one service, from one read that began at `observed_at`."""
 
     name: str
     observed_at: Micros

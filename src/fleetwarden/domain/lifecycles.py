@@ -41,7 +41,7 @@ class OutboxState(StrEnum):
 
 
 class ApprovalState(StrEnum):
-    """States of one request to a person (PRO-13)."""
+    """States of one request to a person."""
 
     PENDING = "pending"
     GRANTED = "granted"

@@ -34,7 +34,7 @@ class FleetActuator(Protocol):
 
     `lateness_s`: how long after the deadline an effect may still land, or None if no bound can be given (then only a
     person settles negatives).  `acknowledged_is_final`: an acknowledged call cannot be delivered again (in process, or
-    one connection without retries; PRO-8).  `simulates`: it changes nothing, and its outcomes say dry_run.
+    one connection without retries).  `simulates`: it changes nothing, and its outcomes say dry_run.
     Calls for different targets come from several threads at once; two calls for one target never overlap.
     """
 

@@ -29,7 +29,7 @@ class FleetObserver(Protocol):
         """Read the services, each from its substrate, within a bounded time (10 s).
 
         `at` is the store's time, taken by the caller before the call; every answer's `observed_at` is `at` or earlier
-        (a cached reading is as old as it is), never the time the answer arrived (PRO-9).  Services that could not be
+        (a cached reading is as old as it is), never the time the answer arrived.  Services that could not be
         read, or that this observer does not serve, are left out.  Raises Retryable if nothing could be read; the caller
         treats all as unobserved and asks again on a later pass.
         """

@@ -116,7 +116,7 @@ class Executions(Protocol):
         """One row per (action, state): the same pair again returns the row that is there."""
 
     def rebuild(self, since: Micros) -> int:
-        """Write the missing rows of records that ended after `since` from the outbox (AUT-16); returns how many."""
+        """Write the missing rows of records that ended after `since` from the outbox; returns how many."""
 
     def of_action(self, action_seq: int) -> Sequence[ActionExecution]:
         """Oldest first; empty if there is none."""

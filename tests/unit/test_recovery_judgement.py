@@ -1,0 +1,125 @@
+"""What evidence says about an action whose outcome is unknown."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from fleetwarden.domain.actions import ActionRequest, Evidence, Kind, OutboxRecord
+from fleetwarden.domain.fleet import InstanceStatus, ObservedInstance, ObservedService, Presence, ServiceStatus
+from fleetwarden.domain.lifecycles import OutboxState
+from fleetwarden.domain.recovery import judge
+
+KEY, CALLED, HORIZON = "key-1", 1_000, 2_000
+
+
+def record(kind: Kind, *, before: dict[str, int] | None = None, dry_run: bool = False, **params: int) -> OutboxRecord:
+    request = ActionRequest(
+        kind=kind,
+        target="web",
+        params=params,
+        source="reconciler",
+        requested_by="reconciler",
+        key=KEY,
+        dry_run=dry_run,
+        evidence=Evidence(observed_at=900, facts=before or {"existing": 1, "total": 2}),
+    )
+    return OutboxRecord(
+        seq=1,
+        key=KEY,
+        state=OutboxState.RECOVERY_PENDING,
+        request=request,
+        request_digest=request.digest(),
+        decision_seq=1,
+        approval_seq=None,
+        policy_digest="sha256:0",
+        prepared_at=900,
+        expires_at=9_000,
+        started_at=CALLED,
+        horizon_at=HORIZON,
+    )
+
+
+def instance(slot: int, key: str, *, ran: bool = True) -> ObservedInstance:
+    return ObservedInstance(id=str(slot), status=InstanceStatus.UP, key=key, identity=f"boot/{slot}/7" if ran else "")
+
+
+def look(at: int, *instances: ObservedInstance, **changes: object) -> ObservedService:
+    base = ObservedService(
+        name="web",
+        observed_at=at,
+        source="process",
+        status=ServiceStatus.UP,
+        existing=len(instances),
+        total=len(instances),
+        instances=instances,
+    )
+    return msgspec.structs.replace(base, **changes)
+
+
+@pytest.mark.req("PRO-6", "AUT-10")
+def test_the_key_on_the_instance_proves_a_restart_as_soon_as_it_is_newer_than_the_call() -> None:
+    restart = record(Kind.RESTART, replica=1)
+    found = look(CALLED + 1, instance(0, "old"), instance(1, KEY))
+    assert judge(restart, found).done is True
+    assert judge(restart, msgspec.structs.replace(found, observed_at=CALLED - 1)).done is None
+
+
+@pytest.mark.req("PRO-6")
+def test_absence_proves_nothing_before_the_horizon_and_failure_after_it() -> None:
+    restart = record(Kind.RESTART, replica=1)
+    assert judge(restart, look(HORIZON, instance(0, "old"), instance(1, "old"))).done is None
+    late = judge(restart, look(HORIZON + 1, instance(0, "old"), instance(1, "old")))
+    assert (late.done, late.code) == (False, "not_done")
+
+
+@pytest.mark.req("AUT-10")
+def test_a_slot_that_was_planned_and_never_ran_is_no_proof() -> None:
+    restart = record(Kind.RESTART, replica=1)
+    planned = look(HORIZON + 1, instance(0, "old"), instance(1, KEY, ran=False))
+    assert judge(restart, planned).done is False
+
+
+@pytest.mark.req("AUT-10")
+def test_half_a_start_is_named_partial_and_not_claimed_as_done() -> None:
+    start = record(Kind.START, before={"existing": 0, "total": 0}, replicas=2)
+    half = judge(start, look(HORIZON + 1, instance(0, KEY)))
+    assert (half.done, half.code) == (False, "partial")
+    assert judge(start, look(CALLED + 1, instance(0, KEY), instance(1, KEY))).done is True
+
+
+@pytest.mark.req("AUT-10")
+def test_a_scale_down_is_proved_by_a_count_that_was_not_so_before() -> None:
+    down = record(Kind.SCALE, before={"existing": 3, "total": 3}, replicas=1)
+    assert judge(down, look(CALLED + 1, instance(0, "old"))).done is True
+    same = record(Kind.SCALE, before={"existing": 1, "total": 1}, replicas=1)
+    assert judge(same, look(HORIZON + 1, instance(0, "old"))).done is False
+
+
+@pytest.mark.req("AUT-10")
+def test_a_stop_is_proved_by_its_key_or_by_instances_that_are_gone() -> None:
+    stop = record(Kind.STOP, before={"existing": 2, "total": 2})
+    marked = look(CALLED + 1, presence=Presence.STOPPED_BY_US, stop_key=KEY)
+    assert judge(stop, marked).done is True
+    assert judge(stop, look(HORIZON + 1, instance(0, "old"), instance(1, "old"))).done is False
+
+
+@pytest.mark.req("PRO-8")
+def test_without_a_lateness_bound_only_a_person_settles_negatives() -> None:
+    restart = msgspec.structs.replace(record(Kind.RESTART, replica=1), negatives_by_person=True)
+    assert judge(restart, look(HORIZON * 9, instance(1, "old"))).done is None
+    assert judge(restart, look(HORIZON * 9, instance(1, KEY))).done is True
+
+
+@pytest.mark.req("AUT-10")
+def test_evidence_without_key_or_start_time_is_left_to_a_person() -> None:
+    restart = record(Kind.RESTART)
+    blank = ObservedInstance(id="0", status=InstanceStatus.UP)
+    assert judge(restart, look(HORIZON + 1, blank)).done is None
+    dated = msgspec.structs.replace(blank, started_at=CALLED + 5)
+    assert judge(record(Kind.RESTART, before={"total": 1}), look(HORIZON + 1, dated)).done is True
+
+
+@pytest.mark.req("AUT-8")
+def test_an_interrupted_dry_run_ends_without_looking() -> None:
+    assert judge(record(Kind.RESTART, dry_run=True), None).done is False
