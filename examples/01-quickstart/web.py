@@ -1,0 +1,66 @@
+"""A small web service: shows itself, answers its health check, and puts jobs into the worker's queue.
+
+GET /           a line about this replica
+GET /healthz    200 while it is well
+GET /jobs?n=5   put n jobs into the queue
+"""
+
+import argparse
+import json
+import os
+import signal
+import sys
+import uuid
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, urlparse
+
+QUEUE = Path(__file__).parent / "data" / "queue"
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--port", type=int, required=True)
+    arguments.add_argument("--replica", default="0")
+    options = arguments.parse_args()
+    QUEUE.mkdir(parents=True, exist_ok=True)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            url = urlparse(self.path)
+            if url.path == "/healthz":
+                self.answer({"ok": True})
+            elif url.path == "/jobs":
+                asked = parse_qs(url.query).get("n", ["1"])[0]
+                count = min(int(asked), 1000) if asked.isdigit() else 1
+                for _ in range(count):
+                    name = uuid.uuid4().hex
+                    draft = QUEUE / f".{name}"
+                    draft.write_text(json.dumps({"job": name}))
+                    draft.rename(QUEUE / f"{name}.json")
+                self.answer({"queued": count})
+            elif url.path == "/":
+                self.answer({"service": "web", "replica": options.replica, "pid": os.getpid()})
+            else:
+                self.answer({"error": "there is no such page"}, status=404)
+
+        def answer(self, body: dict, status: int = 200) -> None:
+            text = (json.dumps(body) + "\n").encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *parts: object) -> None:
+            if "/healthz" not in str(parts):
+                super().log_message(*parts)  # type: ignore[arg-type]
+
+    server = ThreadingHTTPServer(("127.0.0.1", options.port), Handler)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    print(f"web #{options.replica} listens on {options.port}", flush=True)
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()
