@@ -14,7 +14,7 @@ help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 up: venv ## run the quickstart fleet under a control plane, in the foreground (CONFIG=folder for another)
-	@exec $(BIN)/fleetwarden up --config $(CONFIG)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" exec $(BIN)/fleetwarden up --config $(CONFIG)
 
 down: venv ## end that control plane and the services that it started
 	@exec $(BIN)/fleetwarden down --services --config $(CONFIG)
