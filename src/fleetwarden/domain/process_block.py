@@ -17,7 +17,7 @@ from fleetwarden.domain.located import Findings, Node
 from fleetwarden.domain.located_values import close, number, quoted, text, texts, whole
 from fleetwarden.domain.placeholders import KNOWN, placeholders
 
-__all__ = ["PORT_MAX", "STOP_GRACE_S_MAX", "read_process"]
+__all__ = ["PORT_MAX", "STOP_GRACE_S_MAX", "host_problem", "read_process"]
 
 PORT_MAX = 65_535
 STOP_GRACE_S = 10.0
@@ -129,12 +129,17 @@ def _env(findings: Findings, node: Node | None, filled: _Filled) -> dict[str, st
     return env
 
 
+def host_problem(name: str) -> str | None:
+    """Why `name` cannot be a machine's name, or None if it can."""
+    return None if _HOST.fullmatch(name) else f"{name[:80]!r} is no host name"
+
+
 def _host(findings: Findings, node: Node | None) -> str:
     if node is None:
         return ""
     host = text(findings, "host", node)
-    if host is not None and not _HOST.fullmatch(host):
-        findings.problem(node, f"host: {quoted(node)} is no host name")
+    if host is not None and (problem := host_problem(host)):
+        findings.problem(node, f"host: {problem}")
     return host or ""
 
 

@@ -1,0 +1,459 @@
+"""Settings: every knob of a plane, with unit, range, default and reason, from the environment or the folder's `.env`.
+
+The environment beats `.env`, `.env` beats the default.  A setting is read from the mapping that is handed in and from
+nowhere else, so that a test and a plane see the same rules.  Nothing falls back to a default because it was misspelt or
+out of range: that is an error which names the setting, where it was written, and why it is refused.  A setting whose
+feature does not exist yet keeps its name and its default, and refuses every other value.  Secrets show as asterisks
+wherever a setting is printed, and in no message.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SecretStr,
+    ValidationError,
+)
+
+from fleetwarden.adapters.files.documents import read_document
+from fleetwarden.adapters.files.yaml_tree import decode
+from fleetwarden.app.env_file import parse_env
+from fleetwarden.domain.errors import Misconfigured, Problem
+from fleetwarden.domain.identifiers import name_problem
+from fleetwarden.domain.process_block import host_problem
+
+__all__ = ["ACTUATORS", "ENV_FILE", "Settings", "load_settings"]
+
+ENV_FILE = ".env"
+ENVIRONMENT = "environment"
+STORE_FILE = "fleetwarden.db"
+ACTUATORS = ("dryrun", "process")
+LATER_ACTUATORS = ("docker", "k8s", "kubernetes")
+OURS = ("FLEET_", "ACTION_POLICY_", "DEPLOY_WATCH_", "SCALING_")  # a name of ours that is unknown is a mistake
+OURS_IN_ENVIRONMENT = OURS[:-1]  # SCALING_… may well be somebody else's there
+WEAK_TOKEN_CHARACTERS = 16
+LATER = (
+    "FLEET_AUTOSCALER",
+    "FLEET_AUTOSCALER_INTERVAL",
+    "SCALING_PROMETHEUS_URL",
+    "FLEET_ACTUATOR_K8S_NAMESPACE",
+    "DEPLOY_WATCH_POLL",
+)
+
+
+def _actuators(value: object) -> object:
+    """`process`, `dryrun`, or a comma list of substrates that may act."""
+    if not isinstance(value, str):
+        return value
+    words = [word.strip().lower() for word in value.split(",")]
+    for word in words:
+        if word in LATER_ACTUATORS:
+            raise ValueError(f"{word} is not supported yet; known now: {', '.join(ACTUATORS)}")
+        if word not in ACTUATORS:
+            raise ValueError(f"{word!r} is no actuator; known: {', '.join((*ACTUATORS, *LATER_ACTUATORS))}")
+    if "dryrun" in words and len(set(words)) > 1:
+        raise ValueError("dryrun changes nothing and stands alone: leave it out to let the others act")
+    return tuple(dict.fromkeys(words))
+
+
+def _lower(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
+
+
+def _store_url(value: SecretStr) -> SecretStr:
+    scheme, found, rest = value.get_secret_value().partition("://")
+    if not found or scheme not in ("sqlite", "postgresql") or not rest.strip("/"):
+        raise ValueError("neither sqlite:///PATH nor postgresql://USER@HOST/DATABASE, nor the path of a file")
+    if scheme == "sqlite" and not rest.startswith("/"):
+        raise ValueError("a file needs three slashes: sqlite:///PATH")
+    if scheme == "sqlite" and rest.endswith(":memory:"):
+        raise ValueError("a store in memory forgets what was done: name a file")
+    return value
+
+
+def _web_url(value: str) -> str:
+    if not value.startswith(("http://", "https://")) or any(character.isspace() for character in value):
+        raise ValueError("no URL that begins with http:// or https://")
+    return value
+
+
+def _fleet_name(value: str) -> str:
+    if problem := name_problem(value):
+        raise ValueError(problem)
+    return value
+
+
+def _host(value: str) -> str:
+    if problem := host_problem(value):
+        raise ValueError(problem)
+    return value
+
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Host = Annotated[str, AfterValidator(_host)]
+WebUrl = Annotated[str, AfterValidator(_web_url)]
+
+
+class Settings(BaseModel):
+    """All settings of one plane or one command, valid and frozen.  Paths are absolute.
+
+    The name in the environment is each field's alias.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, validate_default=False)
+
+    # --- files
+    config_dir: Path = Field(
+        alias="FLEET_CONFIG", description="The configuration folder. `--config` beats it; without either: `./fleet`."
+    )
+    fleet_registry_path: Path = Field(
+        alias="FLEET_REGISTRY_PATH", description="The registry of services; default: the folder's `fleet.yml`."
+    )
+    fleet_desired_state_path: Path | None = Field(
+        default=None,
+        alias="FLEET_DESIRED_STATE_PATH",
+        description="The override layer. A file that is named has to exist; default: the folder's, if it is there.",
+    )
+    action_policy_path: Path | None = Field(
+        default=None,
+        alias="ACTION_POLICY_PATH",
+        description="The action policy. Default: the folder's `policy.yml`, else the shipped conservative one.",
+    )
+    fleet_config_poll_s: Finite = Field(
+        default=5.0,
+        ge=0.2,
+        le=3600,
+        alias="FLEET_CONFIG_POLL_S",
+        description="Seconds between looks for changed files.",
+    )
+
+    # --- this plane
+    fleet_data_dir: Path = Field(
+        alias="FLEET_DATA_DIR", description="Store, logs of services and the admin token; default: `.fleetwarden`."
+    )
+    fleet_store_url: Annotated[SecretStr, AfterValidator(_store_url)] = Field(
+        alias="FLEET_STORE_URL", description="The store: `sqlite:///PATH`, a path, or `postgresql://…`."
+    )
+    fleet_id: Annotated[str, AfterValidator(_fleet_name)] | None = Field(
+        default=None,
+        alias="FLEET_ID",
+        description="The fleet's name in the marker of its processes. Default: made once and kept in the store.",
+    )
+    fleet_host: Host = Field(
+        alias="FLEET_HOST", description="This machine's name, as `process.host` means it; default: its host name."
+    )
+    fleet_log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)] = Field(
+        default="info", alias="FLEET_LOG_LEVEL", description="The least severity that is logged."
+    )
+
+    # --- API and command line
+    fleet_http_host: str = Field(
+        default="127.0.0.1",
+        min_length=1,
+        pattern=r"^[A-Za-z0-9.:_-]+$",
+        alias="FLEET_HTTP_HOST",
+        description="The address that the API listens on: this machine only, unless somebody decides otherwise.",
+    )
+    fleet_http_port: int = Field(
+        default=8800, ge=0, le=65_535, alias="FLEET_HTTP_PORT", description="Its port; 0: any that is free."
+    )
+    fleet_url: WebUrl | None = Field(
+        default=None, alias="FLEET_URL", description="The plane that commands talk to; default: the local one."
+    )
+    fleet_token: SecretStr | None = Field(
+        default=None, alias="FLEET_TOKEN", description="The token of commands. Default: the data folder's admin token."
+    )
+    fleet_admin_token: SecretStr | None = Field(
+        default=None,
+        alias="FLEET_ADMIN_TOKEN",
+        description="The first admin token. Default: one is made, printed once and kept in the data folder.",
+    )
+
+    # --- acting
+    fleet_actuator: Annotated[tuple[str, ...], BeforeValidator(_actuators)] = Field(
+        default=("dryrun",),
+        alias="FLEET_ACTUATOR",
+        description="What may act: `dryrun` (nothing is changed), `process`, or a comma list of substrates.",
+    )
+    fleet_executor_threads: int = Field(
+        default=8, ge=1, le=256, alias="FLEET_EXECUTOR_THREADS", description="Calls to substrates in flight at once."
+    )
+    fence_gap_max_s: Finite = Field(
+        default=2.0,
+        ge=0.1,
+        le=60,
+        alias="FLEET_FENCE_GAP_MAX_S",
+        description="Seconds after its fence within which a call has to begin; later it is not made at all.",
+    )
+    fleet_prepared_ttl_s: Finite = Field(
+        default=120.0,
+        ge=1,
+        le=86_400,
+        alias="FLEET_PREPARED_TTL_S",
+        description="Seconds that an authorised action waits for the executor before it lapses.",
+    )
+    fleet_lease_ttl_s: Finite = Field(
+        default=15.0,
+        ge=3,
+        le=600,
+        alias="FLEET_LEASE_TTL_S",
+        description="Seconds that a lease lives without being extended: how long a dead plane holds others up.",
+    )
+
+    # --- controllers
+    fleet_reconciler: bool = Field(
+        default=False, alias="FLEET_RECONCILER", description="Whether declared and observed state are reconciled."
+    )
+    fleet_reconciler_interval: Finite = Field(
+        default=120.0, ge=0.2, le=86_400, alias="FLEET_RECONCILER_INTERVAL", description="Seconds between its passes."
+    )
+    fleet_reconciler_max_actions: int = Field(
+        default=5,
+        ge=1,
+        le=100_000,
+        alias="FLEET_RECONCILER_MAX_ACTIONS",
+        description="Actions that one pass may begin; the rest waits for the next pass.",
+    )
+    deploy_watch_window: Finite = Field(
+        default=300.0, ge=1, le=86_400, alias="DEPLOY_WATCH_WINDOW", description="Seconds that a watch lasts."
+    )
+
+    # --- features to come: the names and defaults hold already
+    deploy_watch_poll: Finite = Field(
+        default=15.0, alias="DEPLOY_WATCH_POLL", description="Seconds between the probes of a watch."
+    )
+    fleet_actuator_k8s_namespace: str = Field(
+        default="platform",
+        alias="FLEET_ACTUATOR_K8S_NAMESPACE",
+        description="A Kubernetes namespace for display and discovery, never part of an identity.",
+    )
+    fleet_autoscaler: bool = Field(
+        default=False, alias="FLEET_AUTOSCALER", description="Whether replica counts follow load."
+    )
+    fleet_autoscaler_interval: Finite = Field(
+        default=60.0, alias="FLEET_AUTOSCALER_INTERVAL", description="Seconds between passes of the autoscaler."
+    )
+    scaling_prometheus_url: WebUrl | None = Field(
+        default=None, alias="SCALING_PROMETHEUS_URL", description="The Prometheus that scaling signals are read from."
+    )
+
+    _sources: dict[str, str] = PrivateAttr(default_factory=dict)
+    _warnings: tuple[Problem, ...] = PrivateAttr(default=())
+
+    @property
+    def store_url(self) -> str:
+        """The store's address with its password, for whoever opens it and for nobody else."""
+        return self.fleet_store_url.get_secret_value()
+
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """Where each setting that is not a default was written: `environment`, `.env:LINE` or `--config`."""
+        return dict(self._sources)
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        """What was written and has no effect, or should not stay as it is."""
+        return self._warnings
+
+
+ALIASES: Mapping[str, str] = {str(field.alias): name for name, field in Settings.model_fields.items()}
+PATHS = frozenset({"FLEET_REGISTRY_PATH", "FLEET_DESIRED_STATE_PATH", "ACTION_POLICY_PATH", "FLEET_DATA_DIR"})
+SECRETS = frozenset({"FLEET_STORE_URL", "FLEET_TOKEN", "FLEET_ADMIN_TOKEN"})
+
+
+class _Written(msgspec.Struct, frozen=True):
+    """A setting as somebody wrote it.  A relative path starts from `start`."""
+
+    value: str
+    file: str
+    line: int
+    start: Path
+
+    @property
+    def source(self) -> str:
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+    def problem(self, reason: str) -> Problem:
+        return Problem(self.file, self.line, reason)
+
+
+def load_settings(config_dir: Path | None, environ: Mapping[str, str], *, working_dir: Path | None = None) -> Settings:
+    """Read and check all settings.  Raises Misconfigured with every problem found.
+
+    `config_dir` is what `--config` named, or None.  A relative path in `.env` starts from the folder that holds it, any
+    other one from the working directory.  An empty value counts as not written.
+    """
+    working_dir = (working_dir or Path.cwd()).absolute()
+    problems: list[Problem] = []
+    warnings: list[Problem] = []
+    folder = _folder(config_dir, environ, working_dir)
+    written = _from_env_file(folder, problems, warnings)
+    written |= _from_environment(environ, working_dir, warnings)
+    defaults, values = _defaults(folder, working_dir), dict[str, Any]()
+    for name, one in written.items():
+        try:
+            values[name] = _as_path(one, environ) if name in PATHS else one.value
+        except ValueError as error:
+            problems.append(one.problem(f"{name}: {error}"))
+    data_dir = values.get("FLEET_DATA_DIR", defaults["FLEET_DATA_DIR"])
+    defaults["FLEET_STORE_URL"] = f"sqlite:///{data_dir / STORE_FILE}"
+    if "FLEET_STORE_URL" in written:
+        values["FLEET_STORE_URL"] = _store(written["FLEET_STORE_URL"])
+    settings = _validated(defaults | values, defaults, written, problems)
+    problems += _not_yet(settings, written)
+    problems += _contradictions(settings, written)
+    warnings += _weak_tokens(settings, written)
+    if problems:
+        count = len(problems)
+        raise Misconfigured(f"settings: {count} problem{'s' if count > 1 else ''}", sorted(problems))
+    settings._sources.update({name: one.source for name, one in written.items()})  # noqa: SLF001 - made here
+    settings._warnings = tuple(sorted(warnings))  # noqa: SLF001 - made here
+    return settings
+
+
+def _folder(config_dir: Path | None, environ: Mapping[str, str], working_dir: Path) -> Path:
+    named = environ.get("FLEET_CONFIG", "").strip()
+    if config_dir is None and not named:
+        return working_dir / "fleet"
+    source = "--config" if config_dir is not None else "FLEET_CONFIG"
+    folder = working_dir / (config_dir if config_dir is not None else named)
+    if not folder.is_dir():
+        said = "does not exist" if not folder.exists() else "is no folder"
+        raise Misconfigured(
+            f"{source}: {folder} {said}", hint="fleetwarden init DIR makes a configuration folder to start from"
+        )
+    return folder
+
+
+def _from_environment(environ: Mapping[str, str], working_dir: Path, warnings: list[Problem]) -> dict[str, _Written]:
+    written: dict[str, _Written] = {}
+    for name, value in environ.items():
+        if name in ALIASES:
+            if value.strip() and name != "FLEET_CONFIG":
+                written[name] = _Written(value.strip(), ENVIRONMENT, 0, working_dir)
+        elif name.startswith(OURS_IN_ENVIRONMENT):
+            warnings.append(Problem(ENVIRONMENT, 0, f"{name} is no setting, it has no effect{_close(name)}"))
+    return written
+
+
+def _from_env_file(folder: Path, problems: list[Problem], warnings: list[Problem]) -> dict[str, _Written]:
+    document = read_document(folder / ENV_FILE, ENV_FILE)
+    written: dict[str, _Written] = {}
+    if document.data is None:
+        if document.problem:
+            problems.append(Problem(ENV_FILE, 0, document.problem))
+        return written
+    try:
+        assignments, found = parse_env(decode(document.data, ENV_FILE), ENV_FILE)
+    except Misconfigured as error:
+        problems += error.problems
+        return written
+    problems += found
+    for one in assignments:
+        if one.name == "FLEET_CONFIG":
+            problems.append(
+                Problem(ENV_FILE, one.line, "FLEET_CONFIG names the folder of this very file: set it outside")
+            )
+        elif one.name in ALIASES:
+            if one.value.strip():
+                written[one.name] = _Written(one.value.strip(), ENV_FILE, one.line, folder)
+        elif one.name.upper().startswith(OURS) or _close(one.name):
+            problems.append(Problem(ENV_FILE, one.line, f"unknown setting {one.name}{_close(one.name)}"))
+        else:
+            warnings.append(Problem(ENV_FILE, one.line, f"{one.name} is no setting, it has no effect"))
+    return written
+
+
+def _as_path(one: _Written, environ: Mapping[str, str]) -> Path:
+    """An absolute path.  `~` is the home directory that the environment names."""
+    if one.value != "~" and not one.value.startswith("~/"):
+        return one.start / one.value
+    if not environ.get("HOME"):
+        raise ValueError("begins with ~, but the environment names no HOME")
+    return Path(environ["HOME"]) / one.value[2:]
+
+
+def _defaults(folder: Path, working_dir: Path) -> dict[str, Any]:
+    """What depends on where we are; every other default stands in `Settings`."""
+    return {
+        "FLEET_CONFIG": folder,
+        "FLEET_REGISTRY_PATH": folder / "fleet.yml",
+        "FLEET_DATA_DIR": working_dir / ".fleetwarden",
+        "FLEET_HOST": socket.gethostname(),
+    }
+
+
+def _store(one: _Written) -> str:
+    """The store's address, with an absolute path if it is a file."""
+    address = one.value
+    for old in ("postgres://", "postgresql+psycopg://"):
+        if address.startswith(old):
+            address = "postgresql://" + address.removeprefix(old)
+    if "://" not in address:
+        return f"sqlite:///{one.start / address}"
+    path = address.removeprefix("sqlite:///")
+    return f"sqlite:///{one.start / path}" if path and path != address else address
+
+
+def _validated(
+    values: dict[str, Any], defaults: Mapping[str, Any], written: Mapping[str, _Written], problems: list[Problem]
+) -> Settings:
+    """The settings, or problems and the settings without what is wrong, so that the rest can be looked at, too."""
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        for one in error.errors(include_url=False, include_input=False, include_context=False):
+            name = str(one["loc"][0])
+            source = written[name] if name in written else _Written(str(values[name]), f"default of {name}", 0, Path())
+            shown = "" if name in SECRETS else f" {source.value[:80]!r}"
+            reason = one["msg"].removeprefix("Value error, ")
+            problems.append(source.problem(f"{name}{shown}: {reason[:1].lower() + reason[1:]}"))
+            if name not in written:
+                raise Misconfigured(f"settings: {name} has to be set", problems) from None
+            del values[name]
+    return Settings.model_validate(dict(defaults) | values)
+
+
+def _not_yet(settings: Settings, written: Mapping[str, _Written]) -> Iterable[Problem]:
+    for name in LATER:
+        field = Settings.model_fields[ALIASES[name]]
+        if name in written and getattr(settings, ALIASES[name]) != field.default:
+            reason = f"{name} is not supported yet: leave it out (default: {_shown(field.default)})"
+            yield written[name].problem(reason)
+
+
+def _contradictions(settings: Settings, written: Mapping[str, _Written]) -> Iterable[Problem]:
+    if settings.fence_gap_max_s >= settings.fleet_lease_ttl_s:
+        one = written.get("FLEET_FENCE_GAP_MAX_S") or written["FLEET_LEASE_TTL_S"]
+        yield one.problem(
+            f"FLEET_FENCE_GAP_MAX_S ({settings.fence_gap_max_s:g}) has to be below FLEET_LEASE_TTL_S "
+            f"({settings.fleet_lease_ttl_s:g}): a lease outlives the start of a call"
+        )
+
+
+def _weak_tokens(settings: Settings, written: Mapping[str, _Written]) -> Iterable[Problem]:
+    token = settings.fleet_admin_token
+    if token is not None and len(token.get_secret_value()) < WEAK_TOKEN_CHARACTERS:
+        reason = f"FLEET_ADMIN_TOKEN has fewer than {WEAK_TOKEN_CHARACTERS} characters: it can be guessed"
+        yield written["FLEET_ADMIN_TOKEN"].problem(reason)
+
+
+def _close(name: str) -> str:
+    found = get_close_matches(name.upper(), list(ALIASES), n=1, cutoff=0.8)
+    return f" (did you mean {found[0]}?)" if found else ""
+
+
+def _shown(default: object) -> str:
+    return "not set" if default is None else f"{default:g}" if isinstance(default, float) else str(default)
