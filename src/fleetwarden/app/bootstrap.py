@@ -262,6 +262,7 @@ def configuration_of(settings: Settings, clock: Clock) -> ConfigurationFolder:
         registry=settings.fleet_registry_path,
         override=settings.fleet_desired_state_path,
         policy=settings.action_policy_path,
+        folder=settings.config_dir,
         freeze_folders=(settings.config_dir, settings.fleet_data_dir),
     )
 
