@@ -20,6 +20,7 @@ from fleetwarden.ports.stores import Store, Tx
 __all__ = ["Administration"]
 
 FOR_MAX_S = 366 * 86_400
+TOKEN_FOR_MAX_S = 3660 * 86_400
 
 
 class Administration:
@@ -155,6 +156,8 @@ class Administration:
         wanted = read_roles(roles)
         if not name or len(name) > 63:
             raise Misconfigured("a token's name has 1 to 63 characters")
+        if for_s is not None and not 1 <= for_s <= TOKEN_FOR_MAX_S:
+            raise Misconfigured(f"a token for {for_s} s is out of range", hint="1 second to 10 years")
         secret = new_secret()
 
         def run(tx: Tx) -> views.Item:

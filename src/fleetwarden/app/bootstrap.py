@@ -22,7 +22,7 @@ from fleetwarden.app.administration import Administration
 from fleetwarden.app.approving import Approving
 from fleetwarden.app.explaining import Explaining
 from fleetwarden.app.fleet_views import FleetViews, PlaneFacts
-from fleetwarden.app.identity import Caller, Role, authenticate, secret_digest
+from fleetwarden.app.identity import Caller, Role, authenticate, authenticate_digest, secret_digest
 from fleetwarden.app.listing import Lists
 from fleetwarden.app.settings import Settings
 from fleetwarden.app.stopping import Stopping
@@ -229,6 +229,10 @@ class Plane:
     def authenticate(self, secret: str) -> Caller:
         """The caller behind a token.  Raises Unauthenticated, StoreUnavailable."""
         return authenticate(self.store, secret)
+
+    def recognise(self, digest: str) -> Caller:
+        """The caller behind a token's digest: what a browser's session keeps.  Raises as `authenticate` does."""
+        return authenticate_digest(self.store, digest)
 
     def tick(self, name: str) -> object:
         """One pass of one subscription by hand: `fleet_reconciler`, `action_executor`, `worker`, …"""

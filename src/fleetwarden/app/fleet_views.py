@@ -198,6 +198,19 @@ class FleetViews:
             "allow_self_approval": policy.options.allow_self_approval,
         }
 
+    def policy(self, caller: Caller) -> dict[str, JsonValue]:
+        """The policy in force, with the overrides that stand before it and what is wrong with a newer file."""
+        require(caller, Role.VIEWER)
+        configuration = self._configuration.current()
+        overrides = self._store.read(lambda tx: tx.overrides.all())
+        problems = configuration.policy_problems
+        return {
+            **configuration.policy.plain(),
+            "overrides": [views.override(one) for one in overrides],
+            "error": "a newer policy file was rejected whole" if problems else None,
+            "problems": [str(one) for one in problems],
+        }
+
     def warnings(self) -> list[str]:
         """What an operator should know before trusting the picture."""
         configuration = self._configuration.current()

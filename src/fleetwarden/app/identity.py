@@ -15,7 +15,17 @@ from fleetwarden.domain.actions import Record
 from fleetwarden.domain.errors import Misconfigured, Refused
 from fleetwarden.ports.stores import Store, StoredToken
 
-__all__ = ["Caller", "Forbidden", "Role", "Unauthenticated", "authenticate", "new_secret", "require", "secret_digest"]
+__all__ = [
+    "Caller",
+    "Forbidden",
+    "Role",
+    "Unauthenticated",
+    "authenticate",
+    "authenticate_digest",
+    "new_secret",
+    "require",
+    "secret_digest",
+]
 
 SECRET_PREFIX = "fw_"  # noqa: S105  the visible head of every token, so that a leaked one is recognised
 LOCAL_ADMIN = "local admin"
@@ -76,8 +86,12 @@ def secret_digest(secret: str) -> str:
 
 def authenticate(store: Store, secret: str) -> Caller:
     """The caller behind a secret.  Raises Unauthenticated; StoreUnavailable passes through."""
-    wanted = secret_digest(secret)
-    found = store.read(lambda tx: tx.tokens.by_digest(wanted)) if secret else None
+    return authenticate_digest(store, secret_digest(secret) if secret else "")
+
+
+def authenticate_digest(store: Store, wanted: str) -> Caller:
+    """The caller behind a secret's digest, for who must not keep the secret.  Raises as `authenticate` does."""
+    found = store.read(lambda tx: tx.tokens.by_digest(wanted)) if wanted else None
     if found is None or not hmac.compare_digest(found.secret_digest, wanted):
         raise Unauthenticated(
             "no valid token", hint="send Authorization: Bearer fw_…; the admin token is in the data folder"

@@ -40,6 +40,19 @@ class Stopping:
         self._gate = gate
         self._reconciler = reconciler
 
+    def end_plane(self, caller: Caller, *, reason: str) -> None:
+        """Write down who ends this plane; the entry point then ends it.  Services keep running.  Raises Forbidden."""
+        require(caller, Role.ADMIN)
+        self._store.transact(
+            "end_plane",
+            lambda tx: tx.journal.write(
+                topic="shutdown",
+                actor=caller.person,
+                severity="warning",
+                summary=f"{caller.person} ended the plane" + (f": {reason}" if reason else ""),
+            ),
+        )
+
     def stop_services(self, caller: Caller, *, acting: frozenset[str], reason: str) -> dict[str, JsonValue]:
         """Ask for a stop of every service that runs; returns `{asked: [{service, answer, reason, …}], running}`.
 
