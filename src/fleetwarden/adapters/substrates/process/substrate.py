@@ -1,0 +1,62 @@
+"""The process substrate of one plane, put together: one supervisor, one observer, one actuator over it.
+
+Whoever wires a plane needs this module and no other of its package.  The spawner and the signaller are parameters, so
+that a test can stop the plane between an effect and its record without a hook in the product.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from fleetwarden.adapters.substrates.process.actuator import ProcessActuator
+from fleetwarden.adapters.substrates.process.logs import Logs
+from fleetwarden.adapters.substrates.process.observer import ProcessObserver
+from fleetwarden.adapters.substrates.process.signalling import PosixSignaller, Signaller
+from fleetwarden.adapters.substrates.process.spawning import PosixSpawner, Spawner
+from fleetwarden.adapters.substrates.process.supervisor import Supervisor
+from fleetwarden.ports.system import Clock
+
+__all__ = ["ProcessSubstrate"]
+
+
+class ProcessSubstrate:
+    """`observer` and `actuator` for the local processes of one fleet on one host.
+
+    `fleet`: the fleet's id, a name; it has to stay the same over restarts of the plane.  `host`: this host's name.
+    `data`: the data folder; slots go to `processes/`, output to `logs/`.  `environment`: what children inherit, without
+    the plane's own settings (default: this process's).  `on_exit`: see Supervisor.  `log_bytes_max`, `logs_kept`: see
+    Logs.  `pidfds` false: as on a kernel without them, deaths are looked for five times a second.
+    Raises Misconfigured on a machine without Linux's /proc.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        fleet: str,
+        host: str,
+        data: Path,
+        environment: Mapping[str, str] | None = None,
+        on_exit: Callable[[str], None] | None = None,
+        spawner: Spawner | None = None,
+        signaller: Signaller | None = None,
+        log_bytes_max: int = 10 * 1024 * 1024,
+        logs_kept: int = 5,
+        probes_max: int = 32,
+        pidfds: bool = True,
+    ) -> None:
+        inherited = dict(os.environ) if environment is None else dict(environment)
+        self.supervisor = Supervisor(clock, fleet=fleet, host=host, data=data, on_exit=on_exit, pidfds=pidfds)
+        self.logs = Logs(clock, data / "logs", bytes_max=log_bytes_max, kept=logs_kept)
+        self.observer = ProcessObserver(self.supervisor, inherited, probes_max=probes_max)
+        self.actuator = ProcessActuator(
+            self.supervisor, spawner or PosixSpawner(), signaller or PosixSignaller(), self.logs, inherited
+        )
+
+    def close(self) -> None:
+        """Stop watching, probing and rotating.  Every instance runs on."""
+        self.observer.close()
+        self.logs.close()
+        self.supervisor.close()
