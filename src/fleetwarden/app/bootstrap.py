@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import structlog
 
 import fleetwarden
-from fleetwarden.adapters.deadlines import BoundedActuator, BoundedObserver
+from fleetwarden.adapters.deadlines import DeadlineActuator, DeadlineObserver
 from fleetwarden.adapters.files.folder import ConfigurationFolder
 from fleetwarden.adapters.substrates.dry_run import DryRunActuator
 from fleetwarden.adapters.system import SystemClock, SystemIds
@@ -80,12 +80,12 @@ class Plane:
         require_capabilities(self.store)
         self.holder = f"{settings.fleet_host}:{os.getpid()}:{self.ids.new()}"
         self.wakes = Wakes()
-        built = substrates.build(settings, self.clock, self.ids, self._fleet_id(), self.wakes)
+        built = substrates.build(settings, self.clock, self._fleet_id(), self._ended)
         self._substrates = built
         served = dict(built.actuators if actuators is None else actuators)
-        self._actuators = {name: BoundedActuator(self.clock, one) for name, one in served.items()}
+        self._actuators = {name: DeadlineActuator(self.clock, one) for name, one in served.items()}
         watching = built.observers if observers is None else observers
-        self._sightings = Sightings(self.store, [BoundedObserver(self.clock, one) for one in watching])
+        self._sightings = Sightings(self.store, [DeadlineObserver(self.clock, one) for one in watching])
         self.acting = frozenset(name for name, one in served.items() if not one.simulates)
         self._build_controllers()
         self._build_operations()
@@ -103,6 +103,10 @@ class Plane:
             return str(known or fresh)
 
         return self.store.transact("fleet_id", run)
+
+    def _ended(self, _: str) -> None:
+        """An instance ended: look again soon.  The pass reads everything; which service it was does not matter."""
+        self.wakes.wake(RECONCILER)
 
     def _build_controllers(self) -> None:
         settings, store, files = self.settings, self.store, self.configuration
