@@ -85,14 +85,15 @@ class RateUse(Record):
             return True, self.limit.max - self.used
         return False, -inf if self.next_slot_at is None else -self.next_slot_at
 
-    def numbers(self) -> dict[str, JsonValue]:
-        """JSON-ready; `used_at` lists the newest 32 and `used_at_omitted` says how many more there are."""
+    def numbers(self, source: str) -> dict[str, JsonValue]:
+        """JSON-ready, with the limit's `source`; `used_at` lists the newest 32, `used_at_omitted` counts the rest."""
         figures: dict[str, JsonValue] = {
             "used": self.used,
             "max": self.limit.max,
             "window_s": self.limit.window_s,
-            "used_at": [rfc3339(at) for at in self.used_at[:LISTED]],
+            "used_at": list(map(rfc3339, self.used_at[:LISTED])),
             "next_slot_at": rfc3339(self.next_slot_at),
+            "source": source,
         }
         if len(self.used_at) > LISTED:
             figures["used_at_omitted"] = len(self.used_at) - LISTED
@@ -118,14 +119,15 @@ class BlastUse(Record):
             return True, self.limit.max_targets - self.targets
         return False, -inf if self.next_slot_at is None else -self.next_slot_at
 
-    def numbers(self) -> dict[str, JsonValue]:
-        """JSON-ready; `other_targets` lists the newest 32 and `other_targets_omitted` how many more there are."""
+    def numbers(self, source: str) -> dict[str, JsonValue]:
+        """JSON-ready, with the limit's `source`; `other_targets` lists 32, `other_targets_omitted` counts the rest."""
         figures: dict[str, JsonValue] = {
             "targets": self.targets,
             "max": self.limit.max_targets,
             "window_s": self.limit.window_s,
             "other_targets": list(self.others[:LISTED]),
             "next_slot_at": rfc3339(self.next_slot_at),
+            "source": source,
         }
         if len(self.others) > LISTED:
             figures["other_targets_omitted"] = len(self.others) - LISTED

@@ -1,8 +1,8 @@
 """Glob patterns of policy rules: `*`, `?` and `[...]`, case matters, compiled once.
 
 The matching is exactly that of `fnmatch.fnmatchcase`; what this module adds is what a rule needs to know about its own
-pattern: whether it is exact, how many of its characters are literal (its specificity), and the literal text that it
-begins or ends with (how an index finds it).  A pattern is never interpreted anywhere else.
+pattern: whether it is exact, how many of its characters are literal (its specificity), the literal text that it begins
+with and its longest literal run, its core (how an index finds it).  A pattern is never interpreted anywhere else.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["Glob"]
 class Glob:
     """A compiled pattern.  Immutable by habit: nothing writes to it after the constructor."""
 
-    __slots__ = ("_match", "exact", "literals", "pattern", "prefix", "suffix", "unclosed")
+    __slots__ = ("_match", "core", "exact", "literals", "pattern", "prefix", "unclosed")
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
@@ -25,13 +25,13 @@ class Glob:
         self.exact = not wild
         self.literals = len(tokens) - len(wild)
         self.prefix = "".join(text for _, text in tokens[: wild[0]]) if wild else pattern
-        self.suffix = "".join(text for _, text in tokens[wild[-1] + 1 :]) if wild else pattern
+        self.core = max("".join(text if literal else "\0" for literal, text in tokens).split("\0"), key=len)
         self._match = None if self.exact else re.compile(translate(pattern)).match
 
     def matches(self, text: str) -> bool:
         if self._match is None:
             return text == self.pattern
-        return self._match(text) is not None
+        return self.core in text and self._match(text) is not None  # most patterns fail on their longest literal run
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Glob) and other.pattern == self.pattern

@@ -37,6 +37,7 @@ Micros: TypeAlias = int  # microseconds since the epoch, UTC
 JsonValue: TypeAlias = Any  # what JSON can hold
 SECOND: Micros = 1_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NAIVE_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - only to print: half the cost of an aware one, and hot
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 PREFIXES = {
     "D": "decision",
@@ -76,7 +77,10 @@ def moment(at: Micros) -> datetime:
 
 def rfc3339(at: Micros | None) -> str | None:
     """`2027-01-31T12:00:00.000000Z`, or None for None."""
-    return None if at is None else moment(at).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    if at is None:
+        return None
+    whole, micros = divmod(at, SECOND)
+    return (_NAIVE_EPOCH + timedelta(0, whole, micros)).isoformat("T", "microseconds") + "Z"
 
 
 def seconds(span: Micros) -> float:

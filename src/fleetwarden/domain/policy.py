@@ -19,6 +19,7 @@ from fleetwarden.domain.identifiers import JsonValue, Micros, moment, rfc3339
 from fleetwarden.domain.policy_document import SHIPPED, Options, Policy, deciding_rule
 from fleetwarden.domain.policy_file import read_override, read_policy
 from fleetwarden.domain.policy_rules import STRICTNESS, Defaults, Rule
+from fleetwarden.domain.windows import MaintenanceWindow
 
 __all__ = [
     "SHIPPED",
@@ -34,6 +35,8 @@ __all__ = [
     "refuse",
 ]
 
+AUTO, AUTO_NOTIFY, APPROVAL_REQUIRED, FORBIDDEN = Tier
+ALLOW, ALLOW_NOTIFY, QUEUE_APPROVAL, DENY = Verdict
 BUILT_IN = "built in"
 DEFAULTS = "defaults"  # what a decision says where no rule matched
 
@@ -95,7 +98,7 @@ def decide(
 def refuse(policy: Policy, code: str, reason: str) -> Ruling:
     """A denial for a reason that lies outside the checks, such as overrides that cannot be read."""
     return Ruling(
-        verdict=Verdict.DENY,
+        verdict=DENY,
         code=code,
         reason=reason,
         rule="internal error",
@@ -139,6 +142,21 @@ class _Answer(NamedTuple):
 class _Walk:
     """One walk down the list of checks.  Each check is a method that answers, or returns None to let pass."""
 
+    __slots__ = (
+        "bounds",
+        "decider",
+        "exclude",
+        "ledger",
+        "now",
+        "numbers",
+        "observing",
+        "overrides",
+        "policy",
+        "request",
+        "situation",
+        "tier",
+    )
+
     def __init__(
         self,
         policy: Policy,
@@ -178,36 +196,45 @@ class _Walk:
         """Find what binds the request and take the strictest tier of it."""
         self._bind()
         said, where = self.decider.words, self.decider.where
-        asked = f"{self.request.kind} on {self.request.target}"
-        if self.tier is Tier.FORBIDDEN:
-            return _Answer(True, f"denied, {where} forbids {asked}; only another rule would allow it", said, where)
-        if self.tier is not Tier.APPROVAL_REQUIRED and structure.is_irreversible(self.request):
-            self.tier = Tier.APPROVAL_REQUIRED
-            reason = f"{asked} cannot be undone, so a person decides, whatever {where} says"
-            return _Answer(False, reason, "irreversible actions need a person", BUILT_IN)
-        if self.tier is Tier.APPROVAL_REQUIRED:
+        if self.tier is FORBIDDEN:
+            reason = f"denied, {where} forbids {self._asked()}; only another rule would allow it"
+            return _Answer(True, reason, said, where)
+        if self.tier is APPROVAL_REQUIRED:
             who = f"no rule matches and the {where}" if said == DEFAULTS else where
             return _Answer(False, f"{who} asks a person first: approve or reject it", said, where)
+        if structure.is_irreversible(self.request):
+            self.tier = APPROVAL_REQUIRED
+            reason = f"{self._asked()} cannot be undone, so a person decides, whatever {where} says"
+            return _Answer(False, reason, "irreversible actions need a person", BUILT_IN)
         return None
+
+    def _asked(self) -> str:
+        return f"{self.request.kind} on {self.request.target}"
 
     def _bind(self) -> None:
         defaults, observing = self.policy.defaults, self.observing
         rule = deciding_rule(self.policy, self.overrides, self.request)
         winner = _Bound(rule, defaults, observing=observing)
-        finals = [one for one in self.policy.finals.matching(self.request) if one is not rule]
-        finals += [one for one in self.overrides if one.final and one is not rule and one.matches(self.request)]
-        self.bounds = (winner, *(_Bound(final, defaults, observing=observing) for final in finals))
-        self.decider = max(self.bounds, key=lambda bound: STRICTNESS[bound.tier])  # the first of equals: the winner
+        self.bounds, self.decider = (winner,), winner
+        if self.policy.finals or self.overrides:
+            finals = [one for one in self.policy.finals.matching(self.request) if one is not rule]
+            finals += [one for one in self.overrides if one.final and one is not rule and one.matches(self.request)]
+            if finals:
+                self.bounds += tuple(_Bound(final, defaults, observing=observing) for final in finals)
+                self.decider = max(self.bounds, key=lambda bound: STRICTNESS[bound.tier])  # of equals the first
+                self.numbers["final"] = [f"{one.where}: {one.words}" for one in finals]
         self.tier = self.decider.tier
-        if finals:
-            self.numbers["final"] = [f"{one.where}: {one.words}" for one in finals]
 
     def check_rate(self) -> _Answer | None:
-        counted = [(self._rate_use(bound.rate), bound) for bound in self.bounds if bound.rate is not None]
-        if not counted:
+        use: RateUse | None = None
+        bound = self.decider
+        for one in self.bounds:
+            found = self._rate_use(one.rate) if one.rate is not None else None
+            if found is not None and (use is None or found.tightness < use.tightness):
+                use, bound = found, one
+        if use is None:
             return None
-        use, bound = min(counted, key=lambda pair: pair[0].tightness)
-        self.numbers["rate"] = use.numbers() | {"source": bound.rate_where}
+        self.numbers["rate"] = use.numbers(bound.rate_where)
         if not use.full:
             return None
         limit = use.limit
@@ -244,11 +271,15 @@ class _Walk:
         return _Answer(False, self.situation.min_healthy, "min_healthy", BUILT_IN)
 
     def check_blast(self) -> _Answer | None:
-        counted = [(self._blast_use(bound.blast), bound) for bound in self.bounds if bound.blast is not None]
-        if not counted:
+        use: BlastUse | None = None
+        bound = self.decider
+        for one in self.bounds:
+            found = self._blast_use(one.blast) if one.blast is not None else None
+            if found is not None and (use is None or found.tightness < use.tightness):
+                use, bound = found, one
+        if use is None:
             return None
-        use, bound = min(counted, key=lambda pair: pair[0].tightness)
-        self.numbers["blast"] = use.numbers() | {"source": bound.blast_where}
+        self.numbers["blast"] = use.numbers(bound.blast_where)
         if not use.exceeded:
             return None
         limit = use.limit
@@ -266,13 +297,15 @@ class _Walk:
         )
 
     def check_window(self) -> _Answer | None:
-        if self.tier is Tier.APPROVAL_REQUIRED:
+        if self.tier is APPROVAL_REQUIRED:
             return None  # a person decides, at any hour
-        timed = [(bound.window, bound) for bound in self.bounds if bound.window is not None]
-        if not timed:
+        window: MaintenanceWindow | None = None
+        bound, is_open = self.decider, True
+        for one in self.bounds:
+            if one.window is not None and is_open:  # the first closed one is named, else the last open one
+                window, bound, is_open = one.window, one, one.window.is_open(self.now)
+        if window is None:
             return None
-        window, bound = min(timed, key=lambda pair: pair[0].is_open(self.now))  # a closed one first
-        is_open = window.is_open(self.now)
         opens = None if is_open else window.opens_at(self.now)
         self.numbers["window"] = {
             "hours": window.hours,
@@ -316,16 +349,16 @@ def _decide(walk: _Walk, waives: frozenset[str]) -> Ruling:
         if answer is None:
             continue
         if answer.denies:
-            return _ruling(walk, Verdict.DENY, code, answer)
+            return _ruling(walk, DENY, code, answer)
         if code in waives:
             waived.append(code)
         else:
             asks.append((code, answer))
     if asks:
         code, answer = asks[0]
-        return _ruling(walk, Verdict.QUEUE_APPROVAL, code, answer, queued_by=tuple(code for code, _ in asks))
-    notify = walk.tier is Tier.AUTO_NOTIFY
-    verdict = Verdict.ALLOW_NOTIFY if notify else Verdict.ALLOW
+        return _ruling(walk, QUEUE_APPROVAL, code, answer, queued_by=tuple(code for code, _ in asks))
+    notify = walk.tier is AUTO_NOTIFY
+    verdict = ALLOW_NOTIFY if notify else ALLOW
     return _ruling(walk, verdict, "ok", walk.allowed(waived), notify=notify)
 
 

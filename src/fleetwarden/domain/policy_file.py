@@ -15,7 +15,7 @@ import msgspec
 from fleetwarden.domain import policy_advice
 from fleetwarden.domain.actions import Source, Tier
 from fleetwarden.domain.budgets import MAX_USES, MAX_WINDOW_S, BlastRadius, RateLimit
-from fleetwarden.domain.errors import Misconfigured
+from fleetwarden.domain.errors import Misconfigured, Problem
 from fleetwarden.domain.globs import Glob
 from fleetwarden.domain.identifiers import JsonValue, name_problem
 from fleetwarden.domain.located import Findings, Node, located
@@ -109,9 +109,9 @@ def _payload(tree: Node, findings: Findings) -> Node | None:
 
 
 def _policy(tree: Node, text_digest: str, findings: Findings) -> Policy | None:
-    if not tree.mapping:
-        what = "is empty" if tree.value is None else f"holds {tree.shape}"
-        findings.problem(tree, f"the file {what}: a policy is a mapping with the keys {', '.join(_FILE_KEYS)}")
+    if not tree.mapping or not tree.pairs():  # an empty file is one that is being written, or was lost
+        what = "nothing" if tree.mapping else tree.shape
+        findings.problem(tree, f"the file holds {what}: a policy is a mapping with the keys {', '.join(_FILE_KEYS)}")
         return None
     parts = findings.keys(tree, _FILE_KEYS)
     version = parts.get("version")
@@ -160,8 +160,18 @@ def _rules(node: Node | None, findings: Findings) -> list[tuple[Node, Rule]]:
     if len(node.items()) > MAX_RULES:
         findings.problem(node, f"rules: {len(node.items()):,} rules, the limit is {MAX_RULES:,}")
         return []
-    read = [(item, _rule(item, findings, where=item.where)) for item in node.items()]
+    read = [(item, _rule_of_list(item, place, findings)) for place, item in enumerate(node.items(), 1)]
     return [(item, rule) for item, rule in read if rule is not None]
+
+
+def _rule_of_list(node: Node, place: int, findings: Findings) -> Rule | None:
+    """A rule that says where it stands: by its line, or by its place where the policy was given as a value."""
+    if node.line:
+        return _rule(node, findings, where=node.where)
+    own = Findings()
+    rule = _rule(node, own, where=f"{node.file} rule {place}")
+    findings.problems += [Problem(one.file, one.line, f"rule {place}: {one.reason}") for one in own.problems]
+    return rule
 
 
 def _rule(node: Node, findings: Findings, *, where: str) -> Rule | None:

@@ -72,10 +72,11 @@ class Rule:
         return (
             self.kind_glob.matches(request.kind)
             and self.target_glob.matches(request.target)
-            and (not self.selectors or self._selects(request))
+            and (not self.selectors or self.selects(request))
         )
 
-    def _selects(self, request: ActionRequest) -> bool:
+    def selects(self, request: ActionRequest) -> bool:
+        """Whether the selectors other than kind and target match."""
         return (
             (not self.group or self.group == request.group)
             and (not self.source or self.source == request.source)
@@ -117,45 +118,41 @@ class Defaults:
 
 
 class RuleIndex:
-    """The rules of one source, found by exact target, literal beginning or literal end instead of one by one.
+    """The rules of one source, found by what is literal in their target pattern instead of one by one.
 
-    Built once per policy.  A look-up costs a few dictionary reads plus the patterns that share the target's beginning.
+    Built once per policy.  A look-up costs a few dictionary reads (one for each length that a pattern's beginning has,
+    and for each place in the target where another pattern's core could stand), plus the rules found by them.
     """
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.rules = ranked(rules)
         self._exact: dict[str, _Bucket] = {}
-        self._begin: dict[str, _Bucket] = {}
-        self._end: dict[str, _Bucket] = {}
-        self._rest = _Bucket()
+        self._begin: dict[str, _Bucket] = {}  # patterns that begin with literal text, by that text
+        self._core: dict[str, _Bucket] = {}  # the others, by their longest literal run; "" for none
         for rank, rule in enumerate(self.rules):
             glob = rule.target_glob
             if glob.exact:
-                bucket = self._exact.setdefault(glob.pattern, _Bucket())
+                self._exact.setdefault(glob.pattern, _Bucket()).add(rank, rule)
             elif glob.prefix:
-                bucket = self._begin.setdefault(glob.prefix, _Bucket())
-            elif glob.suffix:
-                bucket = self._end.setdefault(glob.suffix, _Bucket())
+                self._begin.setdefault(glob.prefix, _Bucket()).add(rank, rule)
             else:
-                bucket = self._rest
-            bucket.add(rank, rule)
+                self._core.setdefault(glob.core, _Bucket()).add(rank, rule)
         self._begin_lengths = tuple(sorted({len(text) for text in self._begin}, reverse=True))
-        self._end_lengths = tuple(sorted({len(text) for text in self._end}, reverse=True))
+        self._core_lengths = tuple(sorted({len(text) for text in self._core}, reverse=True))
 
     def __bool__(self) -> bool:
         return bool(self.rules)
 
     def best(self, request: ActionRequest) -> Rule | None:
         """The rule of this source that decides, or None if none matches."""
+        none = lowest = len(self.rules)
         exact = self._exact.get(request.target)
-        lowest = len(self.rules)
         if exact is not None:
             lowest = exact.lowest(request, lowest)
-            if lowest < len(self.rules):
-                return self.rules[lowest]  # an exact target beats every pattern
-        for bucket in self._patterns(request.target):
-            lowest = bucket.lowest(request, lowest)
-        return self.rules[lowest] if lowest < len(self.rules) else None
+        if lowest == none:  # an exact target beats every pattern
+            for bucket in self._patterns(request.target):
+                lowest = bucket.lowest(request, lowest)
+        return self.rules[lowest] if lowest < none else None
 
     def matching(self, request: ActionRequest) -> tuple[Rule, ...]:
         """Every matching rule, the deciding one first."""
@@ -168,15 +165,14 @@ class RuleIndex:
         return tuple(self.rules[rank] for rank in sorted(found))
 
     def _patterns(self, target: str) -> Iterator[_Bucket]:
+        """Every bucket that can hold a pattern for `target`, each once."""
+        size = len(target)
         for length in self._begin_lengths:
-            bucket = self._begin.get(target[:length])
-            if bucket is not None:
+            if length <= size and (bucket := self._begin.get(target[:length])) is not None:
                 yield bucket
-        for length in self._end_lengths:
-            bucket = self._end.get(target[-length:])
-            if bucket is not None:
-                yield bucket
-        yield self._rest
+        for length in self._core_lengths:
+            places = {target[at : at + length] for at in range(size - length + 1)}
+            yield from (self._core[core] for core in places if core in self._core)
 
 
 class _Bucket:
@@ -194,13 +190,18 @@ class _Bucket:
 
     def lowest(self, request: ActionRequest, below: int) -> int:
         """The smallest rank under `below` that matches, else `below`."""
-        for entries in (self._by_kind.get(request.kind, ()), self._any_kind):
-            for rank, rule in entries:
-                if rank >= below:
-                    break
-                if rule.matches(request):
-                    below = rank
-                    break
+        target = request.target
+        for rank, rule in self._by_kind.get(request.kind, ()):
+            if rank >= below:
+                break
+            if rule.target_glob.matches(target) and (not rule.selectors or rule.selects(request)):
+                below = rank
+                break
+        for rank, rule in self._any_kind:
+            if rank >= below:
+                break
+            if rule.matches(request):
+                return rank
         return below
 
     def every(self, request: ActionRequest) -> Iterator[int]:

@@ -24,8 +24,10 @@ MAX_REPLICA_INDEX = MAX_REPLICAS - 1
 MAX_TEXT = 512  # characters of one text parameter
 MAX_TARGET = 256  # characters
 OWN_KIND = re.compile(r"[A-Za-z][A-Za-z0-9_.:/-]{0,63}")  # names of an outside requester's own kinds
+_PLAIN_TARGET = re.compile(r"[A-Za-z0-9._/-]{1,256}")  # what nearly every target is: nothing else to look at
 _GLOB_CHARS = frozenset("*?[]")
 
+_SCALE, _DEPLOY = Kind.SCALE, Kind.DEPLOY  # looked up once: members of an enum are slow to reach
 _TypeCheck = Callable[[JsonValue], str | None]
 
 
@@ -42,9 +44,8 @@ def may_ask(source: str, kind: str) -> bool:
 
 def is_irreversible(request: ActionRequest) -> bool:
     """Whether this very request cannot be undone: its kind's class, or a deploy that is marked so."""
-    return request.kind in IRREVERSIBLE_KINDS or (
-        request.kind == Kind.DEPLOY and request.params.get("irreversible") is True
-    )
+    kind = request.kind
+    return kind in IRREVERSIBLE_KINDS or (kind == _DEPLOY and request.params.get("irreversible") is True)
 
 
 def _source_problem(request: ActionRequest) -> str | None:
@@ -65,6 +66,10 @@ def _source_problem(request: ActionRequest) -> str | None:
 
 def _target_problem(request: ActionRequest) -> str | None:
     target = request.target
+    if request.direction not in ("", "up", "down"):
+        return f"direction {request.direction!r} is neither up nor down"
+    if isinstance(_as_given(target), str) and _PLAIN_TARGET.fullmatch(target):
+        return None
     if not isinstance(_as_given(target), str) or not target.strip():
         return "the target is empty, and an empty selection selects nothing: name one target"
     if len(target) > MAX_TARGET:
@@ -73,8 +78,6 @@ def _target_problem(request: ActionRequest) -> str | None:
         return f"target {target!r} is a pattern: an action is for one target, named exactly"
     if target != target.strip() or not target.isprintable():
         return f"target {target!r} has blanks around it or characters that cannot be printed"
-    if request.direction not in ("", "up", "down"):
-        return f"direction {request.direction!r} is neither up nor down"
     return None
 
 
@@ -114,9 +117,9 @@ def _unknown_param(kind: str, name: str, table: Mapping[str, _TypeCheck]) -> str
 
 def _missing_param(request: ActionRequest) -> str | None:
     kind, params = request.kind, request.params
-    if kind == Kind.SCALE and "replicas" not in params:
+    if kind == _SCALE and "replicas" not in params:
         return "scale_service needs the param 'replicas', a whole number of at least 0"
-    if kind == Kind.DEPLOY and not ("version" in params or "image" in params):
+    if kind == _DEPLOY and not ("version" in params or "image" in params):
         return "deploy_service needs the param 'version' or 'image'"
     return None
 
