@@ -1,0 +1,227 @@
+"""Requests to people, and their answers.
+
+The store itself keeps what must not depend on who calls it: one pending row per kind and target, one vote per person,
+no vote and no grant after the expiry, no grant with fewer votes than are needed, and no end but `closed` for an
+approval whose action is under way (its record is running or its outcome unknown): that action decides how it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import sqlalchemy as sa
+
+from fleetwarden.domain.actions import ActionApproval, ActionRequest, Needed, Vote
+from fleetwarden.domain.errors import Conflict, IllegalMove, NotFound, Refused
+from fleetwarden.domain.identifiers import rfc3339, show_id
+from fleetwarden.domain.lifecycles import APPROVAL, OPEN_APPROVALS, ApprovalState
+from fleetwarden.ports.stores import ApprovalDraft, Page
+from fleetwarden.store import columns, schema
+from fleetwarden.store.columns import document, text
+from fleetwarden.store.session import Session
+from fleetwarden.store.statements import Listing, Row, Statement, each_of, one_of, param, write
+
+__all__ = ["StoredApprovals"]
+
+_A, _O = schema.approvals, schema.outbox
+_ALL = sa.select(*_A.c)
+_OPEN = one_of(_A.c.status, *OPEN_APPROVALS)
+
+_INSERT = Statement(write(_A).on_conflict_do_nothing().returning(_A.c.seq))
+_GET = Statement(_ALL.where(_A.c.seq == param("seq")))
+_GET_LOCKED = Statement(_ALL.where(_A.c.seq == param("seq")).with_for_update())
+_OPEN_OF_TARGET = _ALL.where(_A.c.target == param("target", str), _OPEN).order_by(_A.c.seq)
+_OPEN_OF = Statement(_OPEN_OF_TARGET)
+_OPEN_OF_KIND = Statement(_OPEN_OF_TARGET.where(_A.c.kind == param("kind", str)))
+_IN_STATE = Statement(_ALL.where(_A.c.status.in_(sa.select(each_of("states").c.value))).order_by(_A.c.seq))
+_COUNT = Statement(sa.select(sa.func.count()).select_from(_A).where(_A.c.status == param("status", str)))
+_VOTE = Statement(
+    sa.update(_A)
+    .values(votes=param("votes", str))
+    .where(_A.c.seq == param("of"), _A.c.status == sa.literal_column("'pending'"))
+    .returning(*_A.c)
+)
+_MOVE = Statement(
+    sa.update(_A)
+    .values(
+        status=param("to", str),
+        note=param("note", str),
+        ended_at=param("ended_at"),
+        superseded_by=param("superseded_by"),
+    )
+    .where(_A.c.seq == param("of"), _A.c.status == param("came_from", str))
+    .returning(*_A.c)
+)
+_UNDER_WAY = Statement(
+    sa.select(_O.c.seq, _O.c.state)
+    .where(_O.c.approval_seq == param("approval_seq"), one_of(_O.c.state, "running", "recovery_pending"))
+    .limit(1)
+)
+_LISTING = Listing(_A, at="created_at", target="target", kind="kind", state="status")
+
+_REQUEST = msgspec.json.Decoder(ActionRequest)
+_NEEDED = msgspec.json.Decoder(Needed)
+_VOTES = msgspec.json.Decoder(tuple[Vote, ...])
+_WAIVES = msgspec.json.Decoder(tuple[str, ...])
+
+
+@columns.reading("approval")
+def _approval(row: Row) -> ActionApproval:
+    (seq, status, _kind, _target, request, digest, decision_seq, reason, waives, created_at, expires_at, *rest) = row
+    needed, votes, note, ended_at, superseded_by = rest
+    return ActionApproval(
+        seq=seq,
+        status=ApprovalState(status),
+        request=_REQUEST.decode(request),
+        digest=digest,
+        decision_seq=decision_seq,
+        reason=reason,
+        waives=_WAIVES.decode(waives),
+        created_at=created_at,
+        expires_at=expires_at,
+        needed=_NEEDED.decode(needed),
+        votes=_VOTES.decode(votes),
+        note=note,
+        ended_at=ended_at,
+        superseded_by=superseded_by,
+    )
+
+
+class StoredApprovals:
+    """Implements `ports.stores.Approvals`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def file(self, draft: ApprovalDraft) -> ActionApproval:
+        request = draft.request
+        written = self._session.change(
+            _INSERT,
+            status=ApprovalState.PENDING.value,
+            kind=text("approval.kind", request.kind),
+            target=text("approval.target", request.target),
+            request=document("approval.request", request),
+            digest=text("approval.digest", draft.digest),
+            decision_seq=draft.decision_seq,
+            reason=text("approval.reason", draft.reason),
+            waives=document("approval.waives", draft.waives),
+            created_at=self._session.now(),
+            expires_at=draft.expires_at,
+            needed=document("approval.needed", draft.needed),
+            votes="[]",
+            note="",
+            ended_at=None,
+            superseded_by=None,
+        )
+        if not written:
+            raise Conflict(
+                f"an approval of {request.kind} {request.target} is pending already",
+                code="approval_pending",
+                hint="answer or supersede that one",
+            )
+        return self.get(written[0][0])
+
+    def get(self, seq: int) -> ActionApproval:
+        row = self._session.row(_GET_LOCKED if self._session.writable else _GET, seq=seq)
+        if row is None:
+            raise NotFound(f"there is no approval {show_id('A', seq)}")
+        return _approval(row)
+
+    def open_of(self, target: str, kind: str | None = None) -> Sequence[ActionApproval]:
+        if kind is None:
+            rows = self._session.rows(_OPEN_OF, target=target)
+        else:
+            rows = self._session.rows(_OPEN_OF_KIND, target=target, kind=kind)
+        return [_approval(row) for row in rows]
+
+    def in_state(self, *states: ApprovalState) -> Sequence[ActionApproval]:
+        ended = [state.value for state in states if state not in OPEN_APPROVALS]
+        if ended:
+            raise Refused(f"in_state is for open approvals, not {', '.join(ended)}", hint="page through list")
+        return [_approval(row) for row in self._session.rows(_IN_STATE, states=self._session.array(states))]
+
+    def vote(self, seq: int, vote: Vote) -> ActionApproval:
+        """As the port says; besides, the vote is dated by the store, and none is taken at or after the expiry."""
+        approval = self.get(seq)
+        if approval.status is not ApprovalState.PENDING:
+            raise Conflict(f"{approval.id} is {approval.status.value}: it takes no more votes", code="already_decided")
+        self._refuse_if_expired(approval)
+        if any(cast.by == vote.by for cast in approval.votes):
+            raise Conflict(f"{vote.by} has voted on {approval.id} already", code="already_voted")
+        votes = (*approval.votes, msgspec.structs.replace(vote, at=self._session.now()))
+        rows = self._session.change(_VOTE, of=seq, votes=document("approval.votes", votes))
+        return _approval(self._moved(rows, approval))
+
+    def move(
+        self,
+        seq: int,
+        *,
+        came_from: ApprovalState,
+        to: ApprovalState,
+        note: str = "",
+        superseded_by: int | None = None,
+    ) -> ActionApproval:
+        approval = self.get(seq)
+        if approval.status is not came_from:
+            raise IllegalMove(
+                f"{approval.id} is {approval.status.value}, not {came_from.value}: it cannot become {to.value}"
+            )
+        APPROVAL.advance(came_from, to)
+        if to is ApprovalState.GRANTED:
+            self._refuse_if_expired(approval)
+            self._refuse_without_quorum(approval)
+        elif to is not ApprovalState.CLOSED:
+            self._refuse_if_under_way(approval, to)
+        rows = self._session.change(
+            _MOVE,
+            of=seq,
+            came_from=came_from.value,
+            to=to.value,
+            note=text("approval.note", note),
+            ended_at=None if to is ApprovalState.GRANTED else self._session.now(),
+            superseded_by=superseded_by,
+        )
+        return _approval(self._moved(rows, approval))
+
+    def list(self, page: Page) -> Sequence[ActionApproval]:
+        statement, values = _LISTING.ask(page)
+        return [_approval(row) for row in self._session.rows(statement, **values)]
+
+    def count(self, status: ApprovalState) -> int:
+        [(number,)] = self._session.rows(_COUNT, status=status.value)
+        return int(number)
+
+    @staticmethod
+    def _moved(rows: Sequence[Row], approval: ActionApproval) -> Row:
+        if not rows:
+            raise IllegalMove(f"{approval.id} moved while it was being moved")
+        return rows[0]
+
+    def _refuse_if_expired(self, approval: ActionApproval) -> None:
+        if self._session.now() >= approval.expires_at:
+            raise Conflict(
+                f"{approval.id} expired at {rfc3339(approval.expires_at)}",
+                code="approval_expired",
+                hint="let the action be proposed again",
+            )
+
+    @staticmethod
+    def _refuse_without_quorum(approval: ActionApproval) -> None:
+        in_favour = sum(vote.decision == "approved" for vote in approval.votes)
+        if in_favour < approval.needed.count:
+            raise Conflict(
+                f"{approval.id} has {in_favour} of the {approval.needed.count} approving votes that it needs",
+                code="quorum_missing",
+            )
+
+    def _refuse_if_under_way(self, approval: ActionApproval, to: ApprovalState) -> None:
+        """Whoever starts the record locks the approval first, so with our lock on it we see every start there is."""
+        row = self._session.row(_UNDER_WAY, approval_seq=approval.seq)
+        if row is not None:
+            action, state = row
+            raise Conflict(
+                f"{approval.id} cannot become {to.value}: its action {show_id('X', action)} is {state}",
+                code="approval_in_use",
+                hint="it closes when that action has ended",
+            )

@@ -1,0 +1,74 @@
+"""The way in: a URL or a path becomes a store that is known to work.
+
+Opening takes the ownership of a SQLite file, brings the schema up to date, and lets the store show that it can do what
+everything rests on.  Drivers are loaded only for the database that is asked for.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fleetwarden.domain.errors import Misconfigured
+from fleetwarden.ports.system import Clock
+from fleetwarden.store.capabilities import require_capabilities
+from fleetwarden.store.ownership import LockHolder, lock_holder
+
+if TYPE_CHECKING:
+    from fleetwarden.store.postgresql_engine import PostgresqlStore
+    from fleetwarden.store.sqlite_engine import SqliteStore
+
+__all__ = ["LockHolder", "lock_holder", "open_store", "require_capabilities", "sqlite_path"]
+
+_POSTGRESQL = ("postgresql://", "postgres://")
+_SQLITE = "sqlite:///"
+_FORMS = "sqlite:///relative/path, sqlite:////absolute/path, a plain path, or postgresql://user@host/database"
+
+
+def sqlite_path(url: str) -> Path | None:
+    """The database file that `url` (or a plain path) names, or None if it names a PostgreSQL database.
+
+    Raises Misconfigured for anything else.
+    """
+    if url.startswith(_POSTGRESQL):
+        return None
+    text = url.removeprefix(_SQLITE) if url.startswith(_SQLITE) else url
+    if not text or "://" in text or text.startswith(("sqlite:", ":memory:")) or "?" in text or "\0" in text:
+        raise Misconfigured(f"{url!r} names no store", hint=_FORMS)
+    return Path(text)
+
+
+def open_store(url: str, clock: Clock, *, synchronous_off: bool = False) -> SqliteStore | PostgresqlStore:
+    """Open the store at `url`: `sqlite:///path`, a plain path, or `postgresql://…`.
+
+    `synchronous_off`, for simulations on SQLite only, does without waiting for the disk.  Raises Misconfigured (owned
+    by another process, no such folder, a newer schema, a missing driver) and StoreUnavailable (nobody answers there).
+    """
+    path = sqlite_path(url)
+    store: SqliteStore | PostgresqlStore
+    if path is None:
+        if synchronous_off:
+            raise Misconfigured("synchronous_off is for SQLite: PostgreSQL's durability is its server's own setting")
+        store = _open_postgresql(url, clock)
+    else:
+        if not path.parent.is_dir():
+            raise Misconfigured(f"the folder {path.parent} of the database does not exist", hint="create it first")
+        from fleetwarden.store.sqlite_engine import SqliteStore
+
+        store = SqliteStore(path, clock, synchronous_off=synchronous_off)
+    try:
+        require_capabilities(store)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def _open_postgresql(url: str, clock: Clock) -> PostgresqlStore:
+    try:
+        from fleetwarden.store.postgresql_engine import PostgresqlStore
+    except ImportError as error:
+        raise Misconfigured(
+            f"the PostgreSQL driver is not installed ({error})", hint="pip install 'fleetwarden[postgres]'"
+        ) from error
+    return PostgresqlStore(url, clock)

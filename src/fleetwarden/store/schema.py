@@ -1,0 +1,293 @@
+"""The one schema, for both databases.
+
+Columns are integers (times in microseconds, flags 0 or 1), text, and JSON as text, so that a row means the same on
+SQLite and PostgreSQL and no driver has to convert anything.  What a rule depends on is a constraint here and not only
+a check in code: one open record per target, one live record per key and per decision, one pending approval per kind
+and target, one open work item per key, one execution per action and state.
+
+Every query of a rule has its index (a test reads the query plans).  A change here needs a new revision in
+`migrations/versions` and its name at the end of `REVISIONS`; a test compares a fresh schema with a migrated one.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+__all__ = [
+    "METADATA",
+    "REVISIONS",
+    "VERSION_TABLE",
+    "approvals",
+    "decisions",
+    "executions",
+    "facts",
+    "freezes",
+    "journal",
+    "leases",
+    "outbox",
+    "overrides",
+    "reports",
+    "tokens",
+    "version_table",
+    "work_items",
+]
+
+REVISIONS = ("0001",)  # oldest first; the last one is what this code reads and writes
+VERSION_TABLE = "fleetwarden_schema"
+
+METADATA = sa.MetaData()
+_BIG = sa.BigInteger().with_variant(sa.Integer(), "sqlite")  # only INTEGER can be SQLite's row id
+
+
+def _seq() -> sa.Column[int]:
+    return sa.Column("seq", _BIG, sa.Identity(), primary_key=True)
+
+
+def _integer(name: str, *refers: sa.ForeignKey, null: bool = False) -> sa.Column[int]:
+    return sa.Column(name, _BIG, *refers, nullable=null)
+
+
+def _text(name: str, *, null: bool = False) -> sa.Column[str]:
+    return sa.Column(name, sa.Text(), nullable=null)
+
+
+def _index(name: str, *columns: str, where: str | None = None, unique: bool = False) -> sa.Index:
+    condition = None if where is None else sa.text(where)
+    return sa.Index(name, *columns, unique=unique, sqlite_where=condition, postgresql_where=condition)
+
+
+def _table(name: str, *parts: sa.Column[int] | sa.Column[str] | sa.Index, keep_ids: bool = False) -> sa.Table:
+    """`keep_ids`: ids of rows that were deleted are never given out again."""
+    return sa.Table(name, METADATA, *parts, sqlite_strict=True, sqlite_autoincrement=keep_ids)
+
+
+_ALLOWED = "verdict IN ('allow', 'allow_notify') AND approval_seq IS NULL"
+_OPEN = "state IN ('prepared', 'running', 'recovery_pending')"
+
+decisions = _table(
+    "decisions",
+    _seq(),
+    _integer("at"),
+    _text("kind"),
+    _text("target"),
+    _text("source"),
+    _text("key"),
+    _integer("dry_run"),
+    _text("request"),
+    _text("request_digest"),
+    _text("verdict"),
+    _text("code"),
+    _text("reason"),
+    _text("rule"),
+    _text("rule_source"),
+    _text("policy_digest"),
+    _text("numbers"),
+    _text("waives"),
+    _integer("approval_seq", null=True),  # no foreign keys: these two links are set after their rows are written
+    _integer("action_seq", null=True),
+    _index("decisions_of_key", "key"),
+    _index("decisions_of_target", "target", "seq"),
+    _index("decisions_of_target_kind", "target", "kind", "seq"),
+    _index("decisions_uses", "target", "kind", "dry_run", "at", where=_ALLOWED),
+    _index("decisions_targets", "kind", "dry_run", "at", "target", where=_ALLOWED),
+)
+
+approvals = _table(
+    "approvals",
+    _seq(),
+    _text("status"),
+    _text("kind"),
+    _text("target"),
+    _text("request"),
+    _text("digest"),
+    _integer("decision_seq", sa.ForeignKey("decisions.seq")),
+    _text("reason"),
+    _text("waives"),
+    _integer("created_at"),
+    _integer("expires_at"),
+    _text("needed"),
+    _text("votes"),
+    _text("note"),
+    _integer("ended_at", null=True),
+    _integer("superseded_by", null=True),
+    _index("approvals_pending", "kind", "target", where="status = 'pending'", unique=True),
+    _index("approvals_open", "target", "seq", where="status IN ('pending', 'granted')"),
+    _index("approvals_in_status", "status", "seq"),
+    _index("approvals_of_target", "target", "seq"),
+)
+
+outbox = _table(
+    "outbox",
+    _seq(),
+    _text("key"),
+    _text("state"),
+    _text("kind"),
+    _text("target"),
+    _integer("dry_run"),
+    _text("request"),
+    _text("request_digest"),
+    _integer("decision_seq", sa.ForeignKey("decisions.seq")),
+    _integer("approval_seq", sa.ForeignKey("approvals.seq"), null=True),
+    _text("policy_digest"),
+    _text("host"),
+    _integer("prepared_at"),
+    _integer("expires_at"),
+    _text("fence", null=True),
+    _integer("started_at", null=True),
+    _integer("horizon_at", null=True),
+    _integer("final_if_acknowledged"),
+    _integer("negatives_by_person"),
+    _integer("finished_at", null=True),
+    _text("outcome", null=True),
+    _text("settled_by"),
+    _text("note"),
+    _index("outbox_open_target", "target", where=_OPEN, unique=True),
+    _index("outbox_live_key", "key", where="state <> 'abandoned'", unique=True),
+    _index("outbox_abandoned_key", "key", "seq", where="state = 'abandoned'"),
+    _index("outbox_live_decision", "decision_seq", where="state <> 'abandoned'", unique=True),
+    _index("outbox_abandoned_decision", "decision_seq", where="state = 'abandoned'"),
+    _index("outbox_in_state", "state", "seq"),
+    _index("outbox_of_target", "target", "seq"),
+    _index("outbox_called", "target", "started_at", where="started_at IS NOT NULL"),
+    _index("outbox_of_approval", "approval_seq", "seq", where="approval_seq IS NOT NULL"),
+    _index("outbox_grants", "kind", "dry_run", "started_at", "target", where="approval_seq IS NOT NULL"),
+    _index("outbox_finished", "finished_at", where="finished_at IS NOT NULL"),
+)
+
+executions = _table(
+    "executions",
+    _seq(),
+    _integer("action_seq", sa.ForeignKey("outbox.seq")),
+    _integer("decision_seq", sa.ForeignKey("decisions.seq")),
+    _integer("at"),
+    _text("kind"),
+    _text("target"),
+    _text("source"),
+    _text("state"),
+    _integer("ok"),
+    _integer("dry_run"),
+    _text("code"),
+    _text("detail"),
+    _integer("started_at", null=True),
+    _integer("finished_at", null=True),
+    _text("evidence"),
+    _index("executions_of_action", "action_seq", "state", unique=True),
+    _index("executions_ended", "target", "at", "seq", where="state <> 'recovery_pending'"),
+    _index("executions_of_target", "target", "seq"),
+    _index("executions_in_state", "state", "seq"),
+)
+
+work_items = _table(
+    "work_items",
+    _seq(),
+    _text("kind"),
+    _text("key"),
+    _text("payload"),
+    _text("state"),
+    _integer("attempts"),
+    _integer("max_attempts"),
+    _integer("not_before"),
+    _integer("deadline", null=True),
+    _text("target"),
+    _text("host"),
+    _integer("token"),
+    _text("holder"),
+    _integer("lease_until", null=True),
+    _integer("due_at", null=True),  # when it can be claimed: not_before, the end of its lease, or never
+    _integer("created_at"),
+    _integer("updated_at"),
+    _text("error"),
+    _text("result"),
+    _index("work_items_open_key", "key", where="state IN ('ready', 'leased')", unique=True),
+    _index("work_items_due", "due_at", "seq", where="due_at IS NOT NULL"),
+    _index("work_items_in_state", "state", "seq"),
+    _index("work_items_of_target", "target", "seq"),
+    keep_ids=True,  # finished items may be pruned one day
+)
+
+leases = _table(
+    "leases",
+    sa.Column("cadence", sa.Text(), primary_key=True),
+    sa.Column("shard", sa.Text(), primary_key=True),
+    _text("holder"),  # empty: given up
+    _integer("token"),
+    _integer("acquired_at"),
+    _integer("expires_at"),
+)
+
+freezes = _table(
+    "freezes",
+    _seq(),
+    _text("scope"),
+    _text("value"),
+    _text("owner"),
+    _text("reason"),
+    _integer("at"),
+    _integer("until", null=True),
+    _integer("lifted_at", null=True),
+    _text("lifted_by"),
+    _index("freezes_standing", "seq", where="lifted_at IS NULL"),
+)
+
+overrides = _table(
+    "policy_overrides",
+    sa.Column("id", sa.Text(), primary_key=True),
+    _text("rule"),
+    _integer("active"),
+    _text("written_by"),
+    _integer("at"),
+)
+
+tokens = _table(
+    "tokens",
+    _seq(),
+    _text("name"),
+    _text("live_name", null=True),  # the name while this row holds it, else null: two live tokens never share one
+    _text("secret_digest"),
+    _text("roles"),
+    _text("person"),
+    _integer("created_at"),
+    _integer("expires_at", null=True),
+    _integer("revoked_at", null=True),
+    _index("tokens_live_name", "live_name", unique=True),
+    _index("tokens_digest", "secret_digest", unique=True),
+)
+
+journal = _table(
+    "journal",
+    _seq(),
+    _integer("at"),
+    _text("topic"),
+    _text("actor"),
+    _text("subject"),
+    _text("severity"),
+    _text("summary"),
+    _text("detail"),
+    _index("journal_of_topic", "topic", "seq"),
+    _index("journal_of_subject", "subject", "seq"),
+)
+
+reports = _table(
+    "reports",
+    _seq(),
+    _integer("at"),
+    _text("kind"),
+    _text("body"),
+    _index("reports_of_kind", "kind", "seq"),
+    keep_ids=True,  # old reports may be pruned one day
+)
+
+facts = _table(
+    "facts",
+    sa.Column("name", sa.Text(), primary_key=True),
+    _text("value"),
+    _integer("at"),
+)
+
+# What Alembic would make for itself.  It is no part of METADATA: it says which METADATA stands in the database.
+version_table = sa.Table(
+    VERSION_TABLE,
+    sa.MetaData(),
+    sa.Column("version_num", sa.String(32), nullable=False),
+    sa.PrimaryKeyConstraint("version_num", name=f"{VERSION_TABLE}_pkc"),
+)
