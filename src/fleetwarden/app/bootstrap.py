@@ -15,6 +15,7 @@ import structlog
 import fleetwarden
 from fleetwarden.adapters.deadlines import DeadlineActuator, DeadlineObserver
 from fleetwarden.adapters.files.folder import ConfigurationFolder
+from fleetwarden.adapters.notify import JournalNotifier
 from fleetwarden.adapters.substrates.dry_run import DryRunActuator
 from fleetwarden.adapters.system import SystemClock, SystemIds
 from fleetwarden.app import substrates
@@ -33,6 +34,8 @@ from fleetwarden.controllers.executor import CADENCE as EXECUTOR
 from fleetwarden.controllers.executor import Executor, ExecutorLimits
 from fleetwarden.controllers.gate import Gate
 from fleetwarden.controllers.loop import Loop, Subscription
+from fleetwarden.controllers.messenger import CADENCE as NOTIFIER
+from fleetwarden.controllers.messenger import Messenger
 from fleetwarden.controllers.reconciler import CADENCE as RECONCILER
 from fleetwarden.controllers.reconciler import Reconciler
 from fleetwarden.controllers.recovery import Recovery
@@ -46,7 +49,7 @@ from fleetwarden.ports.actuation import FleetActuator
 from fleetwarden.ports.configuration import ConfigurationSource
 from fleetwarden.ports.observation import FleetObserver
 from fleetwarden.ports.stores import Store, Tx
-from fleetwarden.ports.system import Clock, IdSource
+from fleetwarden.ports.system import Clock, IdSource, Notifier
 from fleetwarden.store.opening import open_store, require_capabilities
 
 __all__ = ["Offline", "Plane", "configuration_of", "first_admin_token"]
@@ -57,7 +60,7 @@ log = structlog.get_logger(__name__)
 class Plane:
     """One running process of fleetwarden.
 
-    `actuators` (by substrate), `observers`, `configuration`, `store`, `clock` and `ids` replace what the settings would
+    `actuators` (by substrate), `observers`, `configuration`, `store`, `notifier`, `clock` and `ids` replace what the settings would
     build.  `tick(name)` runs one pass by hand; `start()` runs everything on threads until `stop()`.
     """
 
@@ -69,10 +72,12 @@ class Plane:
         observers: Sequence[FleetObserver] | None = None,
         configuration: ConfigurationSource | None = None,
         store: Store | None = None,
+        notifier: Notifier | None = None,
         clock: Clock | None = None,
         ids: IdSource | None = None,
     ) -> None:
         self.settings = settings
+        self._notifier: Notifier = notifier or JournalNotifier()
         self.clock: Clock = clock or SystemClock()
         self.ids: IdSource = ids or SystemIds()
         self.configuration = configuration or configuration_of(settings, self.clock)
@@ -151,6 +156,7 @@ class Plane:
         )
         handlers = {APPROVED_ACTION: self.desk.carry_out, deploy_watch.WORK_KIND: deploy_watch.end_watch}
         self.worker = Worker(store, handlers, holder=self.holder, lease_s=settings.fleet_lease_ttl_s * 4)
+        self.messenger = Messenger(store, self._notifier)
         self.loop = Loop(
             self.clock,
             self.ids,
@@ -169,6 +175,7 @@ class Plane:
             Subscription(name=EXECUTOR, interval_s=1.0, run=self._execute),
             Subscription(name="worker", interval_s=1.0, run=lambda _: self.worker.run(), leased=False),
             Subscription(name="configuration", interval_s=settings.fleet_config_poll_s, run=self._reread, leased=False),
+            Subscription(name=NOTIFIER, interval_s=5.0, run=lambda _: self.messenger.run()),
             Subscription(name="supervision", interval_s=5.0, run=lambda _: self.loop.watch_over(), leased=False),
         ]
         if settings.fleet_reconciler:
@@ -208,7 +215,7 @@ class Plane:
             version=fleetwarden.__version__,
             store=self.store.health().dialect,
             acting=self.acting,
-            fallbacks=self._substrates.fallbacks,
+            fallbacks=(*self._substrates.fallbacks, *map(str, settings.warnings)),
             reconciler_on=settings.fleet_reconciler,
             interval_s=settings.fleet_reconciler_interval,
             config_dir=str(settings.config_dir),

@@ -425,6 +425,9 @@ class Journal(Protocol):
     def list(self, page: Page) -> Sequence[JournalEntry]:
         """`kind` filters by topic, `target` by subject."""
 
+    def after(self, seq: int, *, topic: str, limit: int) -> Sequence[JournalEntry]:
+        """Entries of that topic numbered higher than `seq`, oldest first."""
+
 
 class StoredReport(Record):
     seq: int
