@@ -18,7 +18,7 @@ from fleetwarden.domain.identifiers import rfc3339, show_id
 from fleetwarden.domain.lifecycles import APPROVAL, OPEN_APPROVALS, ApprovalState
 from fleetwarden.ports.stores import ApprovalDraft, Page
 from fleetwarden.store import columns, schema
-from fleetwarden.store.columns import document, text
+from fleetwarden.store.columns import document, prose, text
 from fleetwarden.store.session import Session
 from fleetwarden.store.statements import Listing, Row, Statement, each_of, one_of, param, write
 
@@ -178,7 +178,7 @@ class StoredApprovals:
             of=seq,
             came_from=came_from.value,
             to=to.value,
-            note=text("approval.note", note),
+            note=prose("approval.note", note),
             ended_at=None if to is ApprovalState.GRANTED else self._session.now(),
             superseded_by=superseded_by,
         )

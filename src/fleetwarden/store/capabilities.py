@@ -71,9 +71,10 @@ def _rehearse(tx: Tx) -> None:
     ]
     if lacking:
         raise Misconfigured(f"the store's transactions lack {', '.join(lacking)}", hint=_HINT)
-    first = _prepare(tx, _NAME)
+    decision = _decide(tx)
+    first = _prepare(tx, decision, _NAME)
     try:
-        _prepare(tx, f"{_NAME}-2")
+        _prepare(tx, decision, f"{_NAME}-2")
     except TargetBusy:
         pass
     else:
@@ -86,11 +87,14 @@ def _rehearse(tx: Tx) -> None:
     raise Misconfigured("the store lets an action be fenced twice: it has no compare-and-swap", hint=_HINT)
 
 
-def _prepare(tx: Tx, key: str) -> OutboxRecord:
-    request = ActionRequest(kind="noop", target=_NAME, source="plane", requested_by="plane", key=key, dry_run=True)
-    decision = tx.decisions.append(
+def _request(key: str) -> ActionRequest:
+    return ActionRequest(kind="noop", target=_NAME, source="plane", requested_by="plane", key=key, dry_run=True)
+
+
+def _decide(tx: Tx) -> int:
+    return tx.decisions.append(
         DecisionDraft(
-            request=request,
+            request=_request(_NAME),
             verdict=Verdict.DENY,
             code="rehearsal",
             reason="rolled back",
@@ -98,10 +102,12 @@ def _prepare(tx: Tx, key: str) -> OutboxRecord:
             rule_source="",
             policy_digest="",
         )
-    )
-    expires_at = tx.now() + 1
+    ).seq
+
+
+def _prepare(tx: Tx, decision_seq: int, key: str) -> OutboxRecord:
     return tx.outbox.prepare(
-        OutboxDraft(request=request, decision_seq=decision.seq, policy_digest="", expires_at=expires_at)
+        OutboxDraft(request=_request(key), decision_seq=decision_seq, policy_digest="", expires_at=tx.now() + 1)
     )
 
 

@@ -19,8 +19,8 @@ from fleetwarden.store.statements import Row
 
 __all__ = ["JSON_BYTES_MAX", "PROSE_BYTES_MAX", "TEXT_BYTES_MAX", "document", "plain_json", "prose", "reading", "text"]
 
-TEXT_BYTES_MAX = 4 * 1024  # names, reasons, notes
-PROSE_BYTES_MAX = 64 * 1024  # what a program said: details, errors
+TEXT_BYTES_MAX = 4 * 1024  # names, rules, reasons
+PROSE_BYTES_MAX = 64 * 1024  # what may quote a program: details, errors, notes, notices
 JSON_BYTES_MAX = 256 * 1024
 
 R = TypeVar("R")

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import sqlalchemy as sa
+
 from fleetwarden.domain.identifiers import JsonValue
 from fleetwarden.ports.stores import JournalEntry, Page
 from fleetwarden.store import columns, schema
-from fleetwarden.store.columns import document, text
+from fleetwarden.store.columns import document, prose, text
 from fleetwarden.store.session import Session
-from fleetwarden.store.statements import Listing, Row, Statement, write
+from fleetwarden.store.statements import Listing, Row, Statement, param, write
 
 __all__ = ["StoredJournal"]
 
 _J = schema.journal
 _INSERT = Statement(write(_J).returning(*_J.c))
+_AFTER = Statement(
+    sa.select(*_J.c)
+    .where(_J.c.seq > param("seq"), _J.c.topic == param("topic", str))
+    .order_by(_J.c.seq)
+    .limit(param("limit"))
+)
 _LISTING = Listing(_J, at="at", target="subject", kind="topic")
 
 
@@ -56,7 +64,7 @@ class StoredJournal:
             actor=text("journal.actor", actor),
             subject=text("journal.subject", subject),
             severity=text("journal.severity", severity),
-            summary=text("journal.summary", summary),
+            summary=prose("journal.summary", summary),
             detail=document("journal.detail", detail or {}),
         )
         return _entry(row)
@@ -64,3 +72,6 @@ class StoredJournal:
     def list(self, page: Page) -> Sequence[JournalEntry]:
         statement, values = _LISTING.ask(page)
         return [_entry(row) for row in self._session.rows(statement, **values)]
+
+    def after(self, seq: int, *, topic: str, limit: int) -> Sequence[JournalEntry]:
+        return [_entry(row) for row in self._session.rows(_AFTER, seq=seq, topic=topic, limit=limit)]

@@ -19,7 +19,7 @@ from fleetwarden.domain.identifiers import Micros, show_id
 from fleetwarden.domain.lifecycles import OPEN_RECORDS, OUTBOX, ApprovalState, OutboxState
 from fleetwarden.ports.stores import OutboxDraft, Page
 from fleetwarden.store import columns, schema
-from fleetwarden.store.columns import document, text
+from fleetwarden.store.columns import document, prose, text
 from fleetwarden.store.session import Session
 from fleetwarden.store.statements import Listing, Row, Statement, each_of, one_of, param, write
 
@@ -251,13 +251,13 @@ class StoredOutbox:
             outcome=document("action.outcome", outcome),
             finished_at=None if to is OutboxState.RECOVERY_PENDING else self._session.now(),
             settled_by=text("action.settled_by", settled_by),
-            note=text("action.note", note),
+            note=prose("action.note", note),
         )
         return self._swapped(swapped, seq, came_from, to)
 
     def abandon(self, seq: int, note: str) -> OutboxRecord:
         swapped = self._session.change(
-            _ABANDON, of=seq, finished_at=self._session.now(), note=text("action.note", note)
+            _ABANDON, of=seq, finished_at=self._session.now(), note=prose("action.note", note)
         )
         return self._swapped(swapped, seq, OutboxState.PREPARED, OutboxState.ABANDONED)
 
