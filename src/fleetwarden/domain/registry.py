@@ -59,16 +59,16 @@ def read_fleet(registry: Node, override: Node | None, folder: str, digest: str, 
         service, warnings = build_service(entry, layer, groups, folder=folder, held=held.get(entry.name))
         if service is not None:
             services_by_name[entry.name] = service
-            found.warnings += warnings
+            found.warnings += entry.said_by(warnings)
     for name in _refuse_shared_ports(entries, services_by_name):
         del services_by_name[name]
     for entry in entries:
-        found.problems += entry.problems()
+        found.problems += entry.said_by(entry.findings.problems)
     rejected = dict.fromkeys(e.name for e in entries if e.findings.problems and name_problem(e.name) is None)
     return Fleet(
         services=services_by_name,
         groups={name: group.mode for name, group in groups.items()},
-        problems=tuple(sorted(set(found.problems))),
+        problems=tuple(sorted(found.problems)),
         warnings=tuple(sorted(found.warnings)),
         rejected=tuple(rejected),
         digest=digest,
@@ -165,7 +165,7 @@ def _layers_by_name(found: Findings, entries: Sequence[Entry], layers: Sequence[
             continue
         if layer.name and not layer.findings.problems:
             layer.findings.problem(layer.node, f"no such service in the registry{close(layer.name, known)}")
-        found.problems += layer.problems()
+        found.problems += layer.said_by(layer.findings.problems)
     return by_name
 
 
@@ -186,8 +186,8 @@ def _refuse_shared_ports(entries: Sequence[Entry], services: Mapping[str, Servic
             insort(ranges, (first, last, service.name))
             continue
         other = services[clash[2]]
-        theirs = f"those of {other.name!r} ({_ports(clash[0], clash[1])}, {other.source})"
-        reason = f"{_ports(first, last)} overlap {theirs} on the same host: this service is not used"
+        theirs = f"{other.name!r} ({_ports(clash[0], clash[1])}, {other.source})"
+        reason = f"{_ports(first, last)}: in use by {theirs} on the same host, so this service is not used"
         entry.findings.problem(entry.keys["process"].get("port") or entry.node, reason)
         refused.append(service.name)
     return refused

@@ -8,7 +8,7 @@ layer's values, because that would act on something that nobody wrote.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from fleetwarden.domain.actions import Record
 from fleetwarden.domain.errors import Problem
@@ -53,10 +53,10 @@ class Entry:
         self.keys = keys
         self.findings = findings
 
-    def problems(self) -> list[Problem]:
-        """What was found, each with the name of the service."""
+    def said_by(self, found: Iterable[Problem]) -> list[Problem]:
+        """These findings, each with the name of the service."""
         said = f"{self.name}: " if self.name and name_problem(self.name) is None else ""
-        return [Problem(one.file, one.line, said + one.reason) for one in self.findings.problems]
+        return [Problem(one.file, one.line, said + one.reason) for one in found]
 
 
 def read_entry(node: Node, *, override: bool) -> Entry:

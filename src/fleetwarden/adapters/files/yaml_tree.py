@@ -117,9 +117,7 @@ def parse(text: str, file: str) -> Node:
     try:
         return _Builder(file).build(loader.get_event)
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-        line = mark.line + 1 if mark is not None else 0
-        raise Misconfigured(f"{file} cannot be read", [Problem(file, line, _in_plain_words(error))]) from error
+        raise Misconfigured(f"{file} cannot be read", [_problem(error, file)]) from error
     finally:
         loader.dispose()
 
@@ -313,9 +311,14 @@ def _refuse(file: str, line: int, reason: str) -> NoReturn:
     raise Misconfigured(f"{file} cannot be read", [Problem(file, line, reason)])
 
 
-def _in_plain_words(error: yaml.YAMLError) -> str:
+def _problem(error: yaml.YAMLError, file: str) -> Problem:
+    """What libyaml says, in words for the person who wrote the file, at the line to look at."""
     said = str(getattr(error, "problem", None) or getattr(error, "reason", None) or error)
-    context = getattr(error, "context_mark", None)
-    mark = getattr(error, "problem_mark", None)
-    since = f" (begun in line {context.line + 1})" if context and mark and context.line != mark.line else ""
-    return next((plain for part, plain in _PLAIN_WORDS if part in said), said) + since
+    plain = next((plain for part, plain in _PLAIN_WORDS if part in said), said)
+    mark, begun = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
+    if mark is None or (begun is not None and "is not closed" in plain):
+        mark, begun = begun, mark  # a bracket is missed far behind the place where it was opened
+    line = mark.line + 1 if mark is not None else 0
+    if mark is not None and begun is not None and begun.line < mark.line:
+        plain += f" (begun in line {begun.line + 1})"
+    return Problem(file, line, plain)
