@@ -247,7 +247,7 @@ class FakeSubstrate:
         if parcel.end == "missed":
             return Outcome(ok=False, code="nothing_there", detail="there was nothing to act on")
         if parcel.end == "cut":
-            return Outcome(ok=False, code="partial", detail=f"stopped after {delivery.instances} instances")
+            return Outcome(ok=False, code="partial", detail="it stopped part of the way")
         return Outcome(ok=True, detail="done")
 
     def _post(self, call: ActuationCall, delivery: Delivery, after_s: float, *, waited_for: bool) -> _Parcel:
@@ -293,7 +293,8 @@ class FakeSubstrate:
         for done, (index, change) in enumerate(steps):
             if pausing and done:
                 self._at("effect")  # between two instances: a caller in the same process can die here
-            if limit is not None and done >= limit:
+            too_late = pausing and self._clock.monotonic() >= call.deadline
+            if too_late or (limit is not None and done >= limit):
                 parcel.end = "cut"
                 break
             with self._lock:

@@ -1,0 +1,447 @@
+"""One seeded history: planes, people and the world on one engine, then calm, then judgement.
+
+The rough part does what the plan's chances say.  Then the faults end, rules and clocks are put right, and people answer
+what is asked; in the calm everything has to come to rest, by itself where evidence can do it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from random import Random
+from threading import Event as Signal
+
+from fleetwarden.domain.actions import Kind, Tier
+from fleetwarden.domain.fleet import DesiredState, Mode, Presence, Service
+from fleetwarden.domain.identifiers import SECOND, Micros
+from fleetwarden.domain.lifecycles import ApprovalState, OutboxState, WorkState
+from fleetwarden.domain.policy import Policy
+from fleetwarden.domain.policy_rules import Rule
+from fleetwarden.ports.actuation import ActuationCall
+from fleetwarden.ports.stores import Page, Tx
+from fleetwarden.store.opening import open_store
+from fleetwarden.testing import (
+    Answer,
+    Delivery,
+    Effect,
+    FakeConfiguration,
+    FakeSubstrate,
+    a_configuration,
+    a_fleet,
+    a_policy,
+)
+from tests.simulation import trace
+from tests.simulation.auditor import Auditor, Event, Setup
+from tests.simulation.baton import Baton, SimClock, Task
+from tests.simulation.journal import Journal
+from tests.simulation.people import People
+from tests.simulation.plan import Nature, Plan, draw
+from tests.simulation.plane import START_WINDOW_S, SimPlane
+
+__all__ = ["History", "Planted", "Verdict", "run"]
+
+CALL_DEADLINE_S = 5.0
+APPROVAL_S = 120
+CALM_MAX_S = 3600.0
+CARE_S = 15.0
+OPEN_STATES = (OutboxState.PREPARED, OutboxState.RUNNING, OutboxState.RECOVERY_PENDING)
+
+
+class Planted:
+    """A fault planted in the product for one history; this one plants none.  See `planted.py`."""
+
+    name = "none"
+
+    def into(self, history: History) -> None:
+        """Called before the first plane is built."""
+
+    def into_plane(self, plane: SimPlane) -> None:
+        """Called for each plane before it starts."""
+
+    def tx(self, name: str, tx: Tx) -> Tx:
+        """What a transaction of that name gets to see."""
+        return tx
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What came of one seed."""
+
+    seed: int
+    findings: list[str]
+    digest: str
+    lines: list[str]
+    figures: dict[str, int] = field(default_factory=dict)
+
+
+class History:
+    """Everything of one history.  `run` runs it to its end."""
+
+    def __init__(self, plan: Plan, path: Path, planted: Planted, *, whole: bool) -> None:
+        self.plan = plan
+        self.rng = Random(plan.seed ^ 0x5EED)
+        self.clock = SimClock()
+        self.journal = Journal(whole=whole)
+        self.planted = planted
+        self.path = path
+        self.baton = Baton(
+            self.rng, self.clock, note=self._note, between=self._between, over=lambda: self.finished
+        )
+        self.engine = open_store(str(path), self.clock, synchronous_off=True)
+        self.files = FakeConfiguration(a_configuration(a_fleet(*plan.services)))
+        self.substrates = {name: self._substrate(name, nature) for name, nature in plan.natures.items()}
+        self.planes: list[SimPlane] = []
+        self.people = People(self, self.rng)
+        self.landed: set[str] = set()
+        self.calm = False
+        self.finished = False
+        self.findings: list[str] = []
+        self._born = 0
+        self._outage_until: Micros = 0
+        self._newest: Micros = 0
+        self._plane_of_the_moment = ""
+
+    # ---------------------------------------------------------------------------------------------- its course
+    def run(self) -> list[str]:
+        """Returns what is wrong; empty if nothing is."""
+        self.planted.into(self)
+        self.declare_rules(self.plan.tier, {})
+        for service, count in zip(self.plan.services, self.plan.started, strict=True):
+            self.substrates[service.substrate].boot(service.name, count)
+        for _ in range(self.plan.planes):
+            self._boot_plane()
+        try:
+            self.baton.run()
+            uses = self._product_uses()
+        finally:
+            self.engine.close()
+        self.findings += self.baton.failures
+        auditor = Auditor(
+            Setup(
+                start_window_s=START_WINDOW_S,
+                final={name: nature.final for name, nature in self.plan.natures.items()},
+                substrate_of={one.name: one.substrate for one in self.plan.services},
+            )
+        )
+        auditor.walk(self._events())
+        if not self.findings:
+            auditor.finish(uses=uses, since=0)
+        self.findings += auditor.findings
+        return self.findings
+
+    def _events(self) -> Iterable[Event]:
+        told = [Event(one.step, one.table, one.row, one.what) for one in trace.changes(self.path)]
+        return sorted([*told, *self.journal.events], key=lambda event: event.step)
+
+    def _note(self, task: str, point: str) -> None:
+        self.journal.line(f"{self.clock.elapsed / SECOND:10.6f} {task} at {point}")
+
+    def _between(self, task: Task, point: str) -> None:
+        """Once a step: what is due lands, and perhaps something happens."""
+        for one in self.substrates.values():
+            one.arrive()
+        self._newest = max(self._newest, self.clock.now())
+        if self.calm:
+            return
+        if self.baton.steps > self.plan.rough_steps:
+            self._calm_down()
+            return
+        draw, plan = self.rng.random(), self.plan
+        for chance, happen in (
+            (plan.world, self._world),
+            (plan.people, self.people.act),
+            (plan.crash, self._crash),
+            (plan.stall, lambda: self._stall(task, point)),
+            (0.002 if plan.clock_steps else 0.0, self._step_clock),
+        ):
+            if draw < chance:
+                happen()
+                return
+            draw -= chance
+
+    # ---------------------------------------------------------------------------------------------- planes
+    def _boot_plane(self) -> None:
+        self._born += 1
+        plane = SimPlane(self, f"P{self._born}")
+        self.planted.into_plane(plane)
+        if self.plan.planes == 1:  # the file lock proves that nobody else lives
+            plane.store._at_once("void_leases", lambda tx: tx.leases.void_all())
+        self.planes.append(plane)
+        plane.start()
+
+    def _crash(self) -> None:
+        plane = self.rng.choice(self.planes)
+        self.journal.event("crash", plane=plane.name)
+        self.planes.remove(plane)
+        self.baton.kill(lambda task: task.owner == plane.name)
+        self._boot_plane()
+
+    def _stall(self, task: Task, point: str) -> None:
+        """The thread that runs stands still, long enough for leases, windows or horizons to pass."""
+        seconds = self.rng.choice((0.5, 3.0, 20.0, 45.0))
+        self.journal.line(f"{task.name} stalls at {point} for {seconds} s")
+        self.baton.stall(task, seconds)
+
+    def faulty_tx(self, name: str, tx: Tx) -> Tx:
+        return self.planted.tx(name, tx)
+
+    def store_fault(self, name: str) -> str:
+        """"" or where this transaction fails: before it, or after its commit."""
+        if self.calm or not self.plan.store_fault:
+            return ""
+        if self.clock.elapsed < self._outage_until:
+            return "before"
+        chance = self.plan.store_fault * (0.1 if name == "read" else 1.0)
+        draw = self.rng.random()
+        if draw < chance * 0.4:
+            self._outage_until = self.clock.elapsed + int(self.rng.random() * 20 * SECOND)
+            return "before"
+        if draw < chance * 0.7:
+            return "after" if name != "read" else ""
+        return "before" if draw < chance else ""
+
+    # ---------------------------------------------------------------------------------------------- the world
+    def _substrate(self, name: str, nature: Nature) -> FakeSubstrate:
+        return FakeSubstrate(
+            self.clock,
+            name,
+            lateness_s=nature.lateness_s,
+            acknowledged_is_final=nature.final,
+            deadline_s=CALL_DEADLINE_S,
+            start_s=nature.start_s,
+            deliver=lambda call: self._fate(call, nature),
+            at=self.baton.pause,
+            told=self._told,
+        )
+
+    def _fate(self, call: ActuationCall, nature: Nature) -> Delivery:
+        """What becomes of a call.  In the calm all is well."""
+        rng = self.rng
+        travel = 0.0 if nature.in_process else rng.uniform(0.05, 1.5)
+        if self.calm:
+            return Delivery(travel_s=travel)
+        draw = rng.random()
+        if draw < 0.6:
+            return Delivery(travel_s=travel)
+        if draw < 0.66:
+            return Delivery(answer=Answer.REFUSED)
+        if draw < 0.72:
+            return Delivery(travel_s=travel, instances=1)
+        if draw < 0.80:
+            return Delivery(travel_s=travel, answer=Answer.LOST)
+        if nature.in_process:
+            if draw < 0.85:
+                raise ConnectionResetError("the supervisor went away")
+            return Delivery()
+        if draw < 0.85:
+            return Delivery(lands=False)
+        lateness = 30.0 if nature.lateness_s is None else nature.lateness_s
+        if draw < 0.93 or nature.final:
+            return Delivery(travel_s=CALL_DEADLINE_S + rng.random() * lateness)
+        return Delivery(travel_s=travel, doubled_s=rng.random() * (lateness + CALL_DEADLINE_S))
+
+    def _told(self, effect: Effect) -> None:
+        if effect.what == "landed":
+            self.landed.add(effect.key)
+        self.journal.event(
+            "truth",
+            what=effect.what,
+            key=effect.key,
+            kind=effect.kind,
+            target=effect.target,
+            instance=effect.instance,
+            late=effect.late,
+            detail=effect.detail,
+            plane=self.baton.current.owner,
+            mono=effect.at,
+        )
+
+    def on_its_way(self, key: str) -> bool:
+        return any(key in one.on_its_way for one in self.substrates.values())
+
+    def _world(self) -> None:
+        rng = self.rng
+        service = rng.choice(self.plan.services)
+        substrate, name = self.substrates[service.substrate], service.name
+        slots = list(substrate.instances(name))
+        what = rng.choice(
+            ("crash", "crash", "crash", "crash all", "revive", "sicken", "heal", "hide", "show", "blur", "clear", "fail")
+        )
+        self.journal.line(f"world: {what} {name}")
+        if what == "crash all":
+            for index in slots:
+                substrate.crash(name, index)
+        elif what in ("crash", "revive", "sicken", "heal") and slots:
+            getattr(substrate, what)(name, rng.choice(slots))
+        elif what == "hide":
+            substrate.hidden.add(name)
+        elif what == "show":
+            substrate.hidden.discard(name)
+        elif what == "blur":
+            substrate.blurred.add(name)
+        elif what == "clear":
+            for one in self.substrates.values():
+                one.hidden.clear()
+                one.blurred.clear()
+                one.failing = ""
+        elif what == "fail" and rng.random() < 0.5:
+            substrate.failing = "connection refused"
+
+    def _step_clock(self) -> None:
+        """Back at any time.  Forward only while nothing is under way: a horizon is a time of the store's clock, and is
+        worth no more than that clock."""
+        hours = self.rng.choice((-3, -1, 1, 5))
+        under_way = self.engine.read(lambda tx: tx.outbox.in_state(OutboxState.RUNNING, OutboxState.RECOVERY_PENDING))
+        if hours > 0 and (under_way or any(one.on_its_way for one in self.substrates.values())):
+            return
+        self.journal.line(f"the clock steps by {hours} h")
+        self.clock.offset += hours * 3600 * SECOND
+
+    # ---------------------------------------------------------------------------------------------- rules
+    def declare_rules(self, tier: Tier, special: Mapping[str, Tier]) -> None:
+        """A new policy file holds from here on."""
+        self.files.declare(policy=self._policy(tier, special))
+        self.journal.event(
+            "policy",
+            default=tier.value,
+            targets={name: one.value for name, one in special.items()},
+            rate=self.plan.rate,
+            blast=self.plan.blast,
+        )
+
+    def _policy(self, tier: Tier, special: Mapping[str, Tier]) -> Policy:
+        rules = [
+            Rule(kind="*", target=name, tier=one, where=f"policy.yml:{line}")
+            for line, (name, one) in enumerate(special.items(), 5)
+        ]
+        return a_policy(
+            tier, *rules, rate=self.plan.rate, blast=self.plan.blast, approval_expires_s=APPROVAL_S
+        )
+
+    def freeze_file(self, path: str) -> None:
+        self.files.freeze(path)
+        self.journal.event("freeze_file", path=path)
+
+    # ---------------------------------------------------------------------------------------------- the calm
+    def _calm_down(self) -> None:
+        self.calm = True
+        self.journal.line("--- calm")
+        for one in self.substrates.values():
+            one.hidden.clear()
+            one.blurred.clear()
+            one.failing = ""
+        self.clock.offset += max(0, self._newest - self.clock.now())  # the clock is put right
+        self.freeze_file("")
+        self.declare_rules(self.plan.last_tier, {})
+        self.baton.spawn("caretaker", "people", self._care)
+
+    def _care(self) -> None:
+        """Answer what is asked until nothing is left to do."""
+        plane = self.planes[0]
+        self.people.thaw(plane)
+        self.people.lift_override(plane)
+        until = self.clock.elapsed + CALM_MAX_S * SECOND
+        patience: dict[int, int] = {}
+        while True:
+            self.clock.wait(Signal(), CARE_S)
+            left = self.unsettled()
+            if not left or self.clock.elapsed > until:
+                break
+            for approval in self.engine.read(lambda tx: tx.approvals.in_state(ApprovalState.PENDING)):
+                self.people._try(lambda approval=approval: self.people.grant(plane, approval, "carol"))
+            for record in self.engine.read(lambda tx: tx.outbox.in_state(OutboxState.RECOVERY_PENDING)):
+                patience[record.seq] = patience.get(record.seq, 0) + 1
+                if record.negatives_by_person and patience[record.seq] > 3:
+                    self.people._try(lambda record=record: self.people.settle_one(plane, record))
+        self.findings += [f"it never comes to rest: {one}" for one in left]
+        self.finished = True
+
+    def unsettled(self) -> list[str]:
+        """What is left to do before all is at rest."""
+
+        def read(tx: Tx) -> list[str]:
+            records = [f"{one.id} is {one.state.value}" for one in tx.outbox.in_state(*OPEN_STATES)]
+            asked = [
+                f"{one.id} is {one.status.value}"
+                for one in tx.approvals.in_state(ApprovalState.PENDING, ApprovalState.GRANTED)
+            ]
+            work = [
+                f"W-{one.seq} ({one.kind}) is {one.state.value}: {one.error}"
+                for state in (WorkState.READY, WorkState.LEASED)
+                for one in tx.work.list(Page(state=state.value, limit=500))
+                if one.kind == "approved_action"
+            ]
+            return [*records, *asked, *work]
+
+        left = self.engine.read(read)
+        left += [f"{name} still has requests on their way" for name, one in self.substrates.items() if one.on_its_way]
+        if self.plan.last_tier is not Tier.FORBIDDEN:
+            left += [f"{one.name} is not as declared" for one in self._services() if not self._as_declared(one)]
+        return left
+
+    def _services(self) -> Iterable[Service]:
+        return self.files.current().fleet.services.values()
+
+    def _as_declared(self, service: Service) -> bool:
+        if service.mode is not Mode.LIVE:
+            return True
+        substrate = self.substrates[service.substrate]
+        slots = substrate.instances(service.name)
+        if service.desired is DesiredState.STOPPED:
+            return not any(slots.values())
+        if service.replicas == 0:
+            return substrate.presence(service.name) is not Presence.STARTED or not slots
+        return list(slots) == list(range(service.replicas)) and all(slots.values())
+
+    def _product_uses(self) -> Mapping[tuple[str, str, int], int]:
+        def read(tx: Tx) -> Mapping[tuple[str, str, int], int]:
+            return {
+                (kind.value, one.name, dry): len(tx.decisions.uses(kind, one.name, 0, dry_run=bool(dry), limit=10_000))
+                for kind in (Kind.RESTART, Kind.SCALE, Kind.STOP, Kind.START)
+                for one in self.plan.services
+                for dry in (0, 1)
+            }
+
+        return self.engine.read(read)
+
+
+@cache
+def _folder() -> Path:
+    """Where databases live while they are needed; in memory where the machine has such a place."""
+    shared = Path("/dev/shm")
+    made = Path(tempfile.mkdtemp(prefix="fleetwarden-sim-", dir=shared if shared.is_dir() else None))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
+
+
+@cache
+def _template() -> Path:
+    """A migrated database with triggers, made once per process."""
+    path = _folder() / "template.db"
+    open_store(str(path), SimClock(), synchronous_off=True).close()
+    trace.install(path)
+    return path
+
+
+def run(seed: int, planted: Planted | None = None, *, whole: bool = False, plan: Plan | None = None) -> Verdict:
+    """Run and judge one seed.  `whole` keeps every line of the history."""
+    path = _folder() / f"{seed}.db"
+    shutil.copyfile(_template(), path)
+    history = History(plan or draw(seed), path, planted or Planted(), whole=whole)
+    try:
+        findings = history.run()
+    finally:
+        for suffix in ("", "-wal", "-shm", ".lock"):
+            Path(f"{path}{suffix}").unlink(missing_ok=True)
+    return Verdict(
+        seed=seed,
+        findings=findings,
+        digest=history.journal.digest(),
+        lines=list(history.journal.lines),
+        figures={"steps": history.baton.steps, "calls": sum(len(one.log) for one in history.substrates.values())},
+    )

@@ -1,0 +1,91 @@
+"""What a seed decides before anything runs: the fleet, its rules, how the substrates behave, how rough it gets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from fleetwarden.domain.actions import Tier
+from fleetwarden.domain.fleet import DesiredState, Mode, Service
+from fleetwarden.testing import a_service
+
+__all__ = ["Nature", "Plan", "draw"]
+
+TIERS = (Tier.AUTO, Tier.AUTO, Tier.AUTO_NOTIFY, Tier.APPROVAL_REQUIRED, Tier.APPROVAL_REQUIRED)
+
+
+@dataclass(frozen=True, slots=True)
+class Nature:
+    """What one substrate declares.  `in_process`: a call dies with its plane; else its request travels on."""
+
+    in_process: bool
+    lateness_s: float | None
+    final: bool
+    start_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that does not change in a history, and where it begins.  Chances are per step of the baton."""
+
+    seed: int
+    planes: int
+    services: tuple[Service, ...]
+    started: tuple[int, ...]  # how many instances of each service run at first; 0: it was never started
+    natures: dict[str, Nature]
+    tier: Tier
+    rate: tuple[int, int]
+    blast: tuple[int, int]
+    rough_steps: int
+    world: float  # something happens to an instance
+    people: float  # a person does something
+    crash: float  # a plane is killed
+    stall: float  # the thread that runs stands still for a while
+    store_fault: float  # per transaction
+    clock_steps: bool
+    last_tier: Tier  # the rule in the end
+
+
+def draw(seed: int) -> Plan:
+    """The plan of a seed."""
+    rng = Random(seed)
+    names = ("api", "db", "web", "work")[: rng.randint(1, 4)]
+    services = tuple(_service(rng, name) for name in names)
+    calm_people = rng.random() < 0.2
+    return Plan(
+        seed=seed,
+        planes=1 if rng.random() < 0.55 else 2,
+        services=services,
+        started=tuple(rng.choice((0, one.replicas, one.replicas, one.replicas + 1)) for one in services),
+        natures={
+            "process": Nature(in_process=True, lateness_s=0.0, final=True, start_s=rng.choice((0.0, 1.0, 4.0))),
+            "": rng.choice(
+                (
+                    Nature(in_process=False, lateness_s=20.0, final=False, start_s=1.0),
+                    Nature(in_process=False, lateness_s=10.0, final=True, start_s=1.0),
+                    Nature(in_process=False, lateness_s=None, final=False, start_s=1.0),
+                )
+            ),
+        },
+        tier=rng.choice(TIERS),
+        rate=(rng.choice((1, 2, 3, 5)), rng.choice((30, 60, 90))),
+        blast=(rng.choice((1, 2, 3, 9)), rng.choice((30, 60, 90))),
+        rough_steps=rng.randint(100, 320),
+        world=rng.uniform(0.01, 0.12),
+        people=0.0 if calm_people else rng.uniform(0.01, 0.12),
+        crash=rng.choice((0.0, 0.004, 0.012, 0.03)),
+        stall=rng.choice((0.0, 0.01, 0.03)),
+        store_fault=rng.choice((0.0, 0.0, 0.01, 0.05)),
+        clock_steps=rng.random() < 0.3,
+        last_tier=rng.choice((Tier.AUTO, Tier.AUTO, Tier.AUTO_NOTIFY, Tier.APPROVAL_REQUIRED, Tier.FORBIDDEN)),
+    )
+
+
+def _service(rng: Random, name: str) -> Service:
+    return a_service(
+        name,
+        process=rng.random() < 0.55,
+        replicas=rng.choice((1, 1, 2, 3)),
+        desired=DesiredState.STOPPED if rng.random() < 0.1 else DesiredState.RUNNING,
+        mode=rng.choice((Mode.LIVE,) * 8 + (Mode.DRY_RUN, Mode.OBSERVE)),
+    )

@@ -1,0 +1,176 @@
+"""One plane of a simulated history: the real controllers over the real store, put together as the product does.
+
+Every transaction is a port call: the baton is passed before and after it, never inside.  Killing a plane discards its
+threads where they stand; what they had committed is all that is left of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from fleetwarden.adapters.substrates.dry_run import DryRunActuator
+from fleetwarden.controllers import deploy_watch
+from fleetwarden.controllers.approvals import WORK_KIND as APPROVED_ACTION
+from fleetwarden.controllers.approvals import ApprovalDesk
+from fleetwarden.controllers.executor import CADENCE as EXECUTOR
+from fleetwarden.controllers.executor import Executor, ExecutorLimits
+from fleetwarden.controllers.gate import Gate
+from fleetwarden.controllers.loop import Loop, Subscription
+from fleetwarden.controllers.reconciler import CADENCE as RECONCILER
+from fleetwarden.controllers.reconciler import Reconciler
+from fleetwarden.controllers.recovery import Recovery
+from fleetwarden.controllers.sightings import Sightings
+from fleetwarden.controllers.supervision import Supervision
+from fleetwarden.controllers.wakes import Wakes
+from fleetwarden.controllers.worker import Worker
+from fleetwarden.domain.actions import ActionRequest, LeaseFence
+from fleetwarden.domain.errors import OutcomeUnknown, StoreUnavailable
+from fleetwarden.domain.fleet import Service
+from fleetwarden.domain.identifiers import SECOND
+from fleetwarden.ports.stores import Store, StoreHealth, Tx
+from fleetwarden.testing import FakeIds
+from tests.simulation.trace import MARKER
+
+if TYPE_CHECKING:
+    from tests.simulation.history import History
+
+__all__ = ["START_WINDOW_S", "SimPlane", "SimStore"]
+
+T = TypeVar("T")
+START_WINDOW_S = 2.0
+LEASE_TTL_S = 15.0
+WATCH_S = 20.0
+
+
+class SimStore:
+    """The store as one plane sees it: each transaction is named in the journal, may fail, and passes the baton."""
+
+    def __init__(self, history: History, store: Store, plane: str) -> None:
+        self._history, self._store, self._plane = history, store, plane
+
+    def transact(self, name: str, fn: Callable[[Tx], T]) -> T:
+        history = self._history
+        history.baton.pause(f"{name}?")
+        fault = history.store_fault(name)
+        if fault == "before":
+            history.journal.line(f"{self._plane} {name}: the store fails")
+            raise StoreUnavailable("the store fails, and nothing was kept")
+        try:
+            value = self._at_once(name, fn)
+        except Exception as error:
+            history.journal.line(f"{self._plane} {name} is refused: {type(error).__name__}: {error}")
+            raise
+        if fault == "after":
+            history.journal.line(f"{self._plane} {name}: committed, and the answer is lost")
+            raise OutcomeUnknown("the connection was lost during COMMIT")
+        history.baton.pause(f"{name}!")
+        return value
+
+    def _at_once(self, name: str, fn: Callable[[Tx], T]) -> T:
+        history = self._history
+        marker = {
+            "step": history.journal.tick(f"{self._plane} {name}"),
+            "name": name,
+            "plane": self._plane,
+            "mono": history.clock.elapsed / SECOND,
+        }
+
+        def run(tx: Tx) -> T:
+            value = fn(history.faulty_tx(name, tx))
+            tx.facts.put(MARKER, marker)
+            return value
+
+        return self._store.transact(name, run)
+
+    def read(self, fn: Callable[[Tx], T]) -> T:
+        if self._history.store_fault("read") == "before":
+            raise StoreUnavailable("the store cannot be read")
+        return self._store.read(fn)
+
+    def health(self) -> StoreHealth:
+        return self._store.health()
+
+    def close(self) -> None:
+        """The engine outlives its planes."""
+
+
+class SimPlane:
+    """The controllers of one plane, and the loops that run them as actors of the baton."""
+
+    def __init__(self, history: History, name: str) -> None:
+        self.name = name
+        self.ids = FakeIds(f"{history.plan.seed}:{name}")
+        self._history = history
+        self.store = store = SimStore(history, history.engine, name)
+        clock, files, self.wakes = history.clock, history.files, Wakes()
+        substrates = history.substrates
+        self.sightings = Sightings(store, list(substrates.values()))
+        self.supervision = Supervision(store, [one.name for one in substrates.values()], max_age_s=60.0)
+        self.gate = Gate(store, files, self.wakes, prepared_ttl_s=20.0)
+        self.executor = Executor(
+            clock,
+            store,
+            files,
+            self.sightings,
+            substrates,
+            DryRunActuator(clock),
+            self.wakes,
+            self._dispatch,
+            holder=name,
+            limits=ExecutorLimits(
+                fence_gap_max_s=START_WINDOW_S, lease_ttl_s=LEASE_TTL_S, watch_window_s=WATCH_S, parallel_max=3
+            ),
+        )
+        self.recovery = Recovery(
+            store, files, self.sightings, self.wakes, self.executor.executing, watch_window_s=WATCH_S
+        )
+        self.desk = ApprovalDesk(self.ids, store, files, self.sightings, self.gate, self.wakes)
+        self.reconciler = Reconciler(
+            self.ids,
+            store,
+            files,
+            self.sightings,
+            self.supervision,
+            self.gate,
+            self.desk,
+            self._refusal,
+            acting=frozenset(substrates),
+            actions_max=4,
+        )
+        handlers = {APPROVED_ACTION: self.desk.carry_out, deploy_watch.WORK_KIND: deploy_watch.end_watch}
+        self.worker = Worker(store, handlers, holder=name, lease_s=30.0)
+        self.subscriptions = [
+            Subscription(name=EXECUTOR, interval_s=5.0, run=self._execute),
+            Subscription(name="worker", interval_s=5.0, run=lambda _: self.worker.run(), leased=False),
+            Subscription(name=RECONCILER, interval_s=12.0, run=self._reconcile),
+        ]
+        self.loop = Loop(
+            clock,
+            self.ids,
+            store,
+            self.wakes,
+            self.supervision,
+            self.subscriptions,
+            holder=name,
+            lease_ttl_s=LEASE_TTL_S,
+        )
+
+    def start(self) -> None:
+        """Every loop an actor of its own, as `Loop.start` makes each a thread."""
+        for one in self.subscriptions:
+            self._history.baton.spawn(f"{self.name}:{one.name}", self.name, lambda one=one: self.loop._serve(one))
+
+    def _dispatch(self, job: Callable[[], None]) -> None:
+        self._history.baton.spawn(f"{self.name}:action", self.name, job)
+
+    def _execute(self, fence: LeaseFence | None) -> int:
+        assert fence is not None
+        return self.recovery.run(fence) + self.executor.run_prepared(fence)
+
+    def _reconcile(self, fence: LeaseFence | None) -> object:
+        assert fence is not None
+        return self.reconciler.run(fence)
+
+    def _refusal(self, request: ActionRequest, service: Service) -> str | None:
+        return None if request.dry_run else self._history.substrates[service.substrate].refusal(request, service)

@@ -1,0 +1,86 @@
+"""Every change of the database, in order, written down by the database itself.
+
+Triggers copy each change of the tables that the rules are about into a table of their own, so that what the auditor
+reads owes nothing to the product's code.  A fact that the harness writes at the end of each transaction says which step
+of the history it was.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+__all__ = ["MARKER", "Change", "changes", "install"]
+
+MARKER = "sim.step"
+
+_WATCHED: dict[str, tuple[str, ...]] = {
+    "decisions": (
+        "seq", "at", "kind", "target", "source", "key", "dry_run", "request", "request_digest", "verdict", "code",
+        "waives", "approval_seq", "action_seq",
+    ),
+    "approvals": (
+        "seq", "status", "kind", "target", "request", "digest", "decision_seq", "waives", "created_at", "expires_at",
+        "votes", "ended_at", "superseded_by", "note",
+    ),
+    "outbox": (
+        "seq", "key", "state", "kind", "target", "dry_run", "request", "request_digest", "decision_seq", "approval_seq",
+        "prepared_at", "expires_at", "fence", "started_at", "horizon_at", "final_if_acknowledged",
+        "negatives_by_person", "finished_at", "outcome", "settled_by", "note",
+    ),
+    "executions": ("seq", "action_seq", "decision_seq", "at", "kind", "target", "state", "ok", "dry_run", "code"),
+    "work_items": ("seq", "kind", "key", "state", "attempts", "token", "target", "holder"),
+    "leases": ("cadence", "shard", "holder", "token", "expires_at"),
+    "freezes": ("seq", "scope", "until", "at", "lifted_at"),
+    "policy_overrides": ("id", "rule", "active"),
+}  # fmt: skip
+
+
+class Change(NamedTuple):
+    """One row as it is after a change.  `table` "commit" closes a transaction; `row` then says which."""
+
+    step: int
+    what: str  # insert | update | delete
+    table: str
+    row: dict[str, Any]
+
+
+def install(path: Path) -> None:
+    """Add the triggers to a database that no plane has open."""
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE sim_trace (n INTEGER PRIMARY KEY, what TEXT, of TEXT, row TEXT)")
+        for table, columns in _WATCHED.items():
+            for what, side in (("insert", "NEW"), ("update", "NEW"), ("delete", "OLD")):
+                row = ", ".join(f"'{name}', {side}.\"{name}\"" for name in columns)
+                connection.execute(
+                    f"CREATE TRIGGER sim_{table}_{what} AFTER {what} ON {table} BEGIN "
+                    f"INSERT INTO sim_trace (what, of, row) VALUES ('{what}', '{table}', json_object({row})); END"
+                )
+        for what in ("insert", "update"):
+            connection.execute(
+                f"CREATE TRIGGER sim_marker_{what} AFTER {what} ON facts WHEN NEW.name = '{MARKER}' BEGIN "
+                "INSERT INTO sim_trace (what, of, row) VALUES ('insert', 'commit', NEW.value); END"
+            )
+    connection.close()
+
+
+def changes(path: Path) -> Iterator[Change]:
+    """All changes in order, each with the step of its transaction; a transaction's commit comes last."""
+    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    try:
+        waiting: list[tuple[str, str, dict[str, Any]]] = []
+        for what, table, text in connection.execute("SELECT what, of, row FROM sim_trace ORDER BY n"):
+            row = json.loads(text)
+            if table != "commit":
+                waiting.append((what, table, row))
+                continue
+            step = int(row["step"])
+            yield from (Change(step, *one) for one in waiting)
+            yield Change(step, what, table, row)
+            waiting = []
+        assert not waiting, "a transaction without its marker"
+    finally:
+        connection.close()
