@@ -151,6 +151,7 @@ def test_aliases_cannot_reach_deeper_than_written_values() -> None:
     [
         ("x: 1\na: [1,\n  2\n\n", 2, "a '[' is not closed"),
         ("x: 1\na: {b: 1\nc: 2", 2, "a '{' is not closed"),
+        ("x: 1\na: [\n\n", 2, "a value is missing here"),
         ("a: b: c", 1, "a ':' where no key can be"),
         ("a:\n\t- b", 2, "a tab used to indent?"),
         ("a:\n  - b\n c: d", 3, "does not fit the block above it"),

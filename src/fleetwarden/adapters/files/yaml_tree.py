@@ -117,7 +117,7 @@ def parse(text: str, file: str) -> Node:
     try:
         return _Builder(file).build(loader.get_event)
     except yaml.YAMLError as error:
-        raise Misconfigured(f"{file} cannot be read", [_problem(error, file)]) from error
+        raise Misconfigured(f"{file} cannot be read", [_problem(error, file, text)]) from error
     finally:
         loader.dispose()
 
@@ -311,14 +311,15 @@ def _refuse(file: str, line: int, reason: str) -> NoReturn:
     raise Misconfigured(f"{file} cannot be read", [Problem(file, line, reason)])
 
 
-def _problem(error: yaml.YAMLError, file: str) -> Problem:
+def _problem(error: yaml.YAMLError, file: str, text: str) -> Problem:
     """What libyaml says, in words for the person who wrote the file, at the line to look at."""
     said = str(getattr(error, "problem", None) or getattr(error, "reason", None) or error)
     plain = next((plain for part, plain in _PLAIN_WORDS if part in said), said)
     mark, begun = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
-    if mark is None or (begun is not None and "is not closed" in plain):
-        mark, begun = begun, mark  # a bracket is missed far behind the place where it was opened
-    line = mark.line + 1 if mark is not None else 0
-    if mark is not None and begun is not None and begun.line < mark.line:
+    if begun is not None and "is not closed" in plain:
+        mark = begun  # a bracket is missed far behind the place where it was opened
+    last = text.rstrip().count("\n") + 1
+    line = 0 if mark is None else min(mark.line + 1, last)  # the end of the file is its last line with something in it
+    if begun is not None and begun.line + 1 < line:
         plain += f" (begun in line {begun.line + 1})"
     return Problem(file, line, plain)
