@@ -1,0 +1,91 @@
+"""Lists of what was decided, done and written down, newest first, and each single record by its printed id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from fastapi import APIRouter, Depends, Request
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from fleetwarden.domain.actions import ExecutionState, Verdict
+from fleetwarden.domain.lifecycles import ApprovalState, OutboxState, WorkState
+from fleetwarden.web import schemas
+from fleetwarden.web.answers import answer
+from fleetwarden.web.callers import AnyCaller, Plane
+from fleetwarden.web.queries import no_query, page_from, query_parameters
+
+__all__ = ["LISTED", "Listed", "router"]
+
+
+class Listed(NamedTuple):
+    """One kind of list: its address, the shape of an item, the filters that it takes, and the states that exist."""
+
+    topic: str
+    item: type[BaseModel]
+    single: type[BaseModel]
+    filters: tuple[str, ...]
+    states: type[StrEnum] | None
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        return () if self.states is None else tuple(self.states)
+
+
+_ALL = ("target", "kind", "state")
+LISTED = (
+    Listed("approvals", schemas.Approval, schemas.Approval, (*_ALL, "status"), ApprovalState),
+    Listed("decisions", schemas.Decision, schemas.Decision, _ALL, Verdict),
+    Listed("executions", schemas.Execution, schemas.ExecutionWithHistory, _ALL, ExecutionState),
+    Listed("actions", schemas.Action, schemas.Action, _ALL, OutboxState),
+    Listed("work", schemas.Work, schemas.Work, _ALL, WorkState),
+    Listed("reports", schemas.Report, schemas.Report, ("kind",), None),
+    Listed("freezes", schemas.Freeze, schemas.Freeze, (), None),
+    Listed("journal", schemas.Journal, schemas.Journal, ("target", "kind"), None),
+)
+
+router = APIRouter(tags=["ledger"])
+
+
+def _page_of(listed: Listed) -> Callable[..., Response]:
+    def show_page(request: Request, caller: AnyCaller, plane: Plane) -> Response:
+        page = page_from(request, listed.filters, listed.state_names)
+        return answer(plane.lists.page(caller, listed.topic, page))
+
+    return show_page
+
+
+def _single_of(listed: Listed) -> Callable[..., Response]:
+    def show_one(caller: AnyCaller, plane: Plane, id: str) -> Response:  # noqa: A002 - the address's own word
+        return answer(plane.lists.show(caller, listed.topic, id))
+
+    return show_one
+
+
+def _add(listed: Listed) -> None:
+    one = listed.topic.removesuffix("s")
+    page_model: Any = schemas.PageOf[listed.item]  # type: ignore[name-defined]
+    router.add_api_route(
+        f"/{listed.topic}",
+        _page_of(listed),
+        methods=["GET"],
+        name=f"list_{listed.topic}",
+        summary=f"List {listed.topic}",
+        response_model=page_model,
+        openapi_extra=query_parameters(listed.filters, listed.state_names),
+    )
+    router.add_api_route(
+        f"/{listed.topic}/{{id}}",
+        _single_of(listed),
+        methods=["GET"],
+        name=f"get_{one}",
+        summary=f"One record of {listed.topic}, by the id that was printed",
+        response_model=listed.single,
+        dependencies=[Depends(no_query)],
+    )
+
+
+for _listed in LISTED:
+    _add(_listed)

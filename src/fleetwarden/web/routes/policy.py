@@ -1,0 +1,68 @@
+"""The policy in force, and rules that an administrator writes at run time: they hold from the next decision on."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends
+from starlette.responses import Response
+
+from fleetwarden.domain.errors import NotFound
+from fleetwarden.domain.identifiers import name_problem
+from fleetwarden.web import schemas
+from fleetwarden.web.answers import answer
+from fleetwarden.web.bodies import ClosedBody, documented, json_body
+from fleetwarden.web.callers import AnyCaller, Plane
+from fleetwarden.web.problems import Malformed
+from fleetwarden.web.queries import no_query
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["policy"], dependencies=[Depends(no_query)])
+
+
+class OverrideOrder(ClosedBody):
+    """A rule as it stands in the policy file.  `active` false keeps it without letting it decide."""
+
+    rule: dict[str, Any]
+    active: bool = True
+
+
+@router.get("/policy", response_model=schemas.Policy)
+def get_policy(caller: AnyCaller, plane: Plane) -> Response:
+    """The policy that decides now."""
+    return answer(plane.fleet.policy(caller))
+
+
+@router.get("/policy/overrides/{id}", response_model=schemas.Override)
+def get_override(caller: AnyCaller, plane: Plane, id: str) -> Response:  # noqa: A002 - the address's own word
+    """One rule that was written at run time."""
+    found = [one for one in plane.administration.overrides(caller) if one["id"] == _override_id(id)]
+    if not found:
+        raise NotFound(f"there is no policy override {id!r}")
+    return answer(found[0])
+
+
+@router.put("/policy/overrides/{id}", response_model=schemas.Override, openapi_extra=documented(OverrideOrder))
+def put_override(
+    caller: AnyCaller,
+    plane: Plane,
+    id: str,  # noqa: A002 - the address's own word
+    body: Annotated[OverrideOrder, json_body(OverrideOrder)],
+) -> Response:
+    """Write or replace a rule that stands before the file's."""
+    return answer(plane.administration.put_override(caller, _override_id(id), body.rule, active=body.active))
+
+
+@router.delete("/policy/overrides/{id}", status_code=204)
+def delete_override(caller: AnyCaller, plane: Plane, id: str) -> Response:  # noqa: A002 - the address's own word
+    """Remove a rule that was written at run time."""
+    plane.administration.delete_override(caller, _override_id(id))
+    return Response(status_code=204)
+
+
+def _override_id(given: str) -> str:
+    """Raises Malformed if it is no name."""
+    if name_problem(given):
+        raise Malformed("that is no id of an override", hint="1 to 63 letters, digits, '.', '_' or '-'")
+    return given

@@ -1,0 +1,59 @@
+"""Tokens: who may ask.  A secret is answered once, when it is made, and is nowhere afterwards."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+from pydantic import Field
+from starlette.responses import Response
+
+from fleetwarden.app.identity import Role
+from fleetwarden.domain.identifiers import name_problem
+from fleetwarden.web import schemas
+from fleetwarden.web.answers import answer
+from fleetwarden.web.bodies import ClosedBody, documented, json_body
+from fleetwarden.web.callers import AnyCaller, Plane
+from fleetwarden.web.problems import Malformed
+from fleetwarden.web.queries import no_query
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["tokens"], dependencies=[Depends(no_query)])
+
+
+class TokenOrder(ClosedBody):
+    """`person` is what the ledger attributes (default: the token's name); `for_s` ends the token after that long."""
+
+    name: Annotated[str, Field(min_length=1, max_length=63)]
+    roles: Annotated[list[str], Field(min_length=1, max_length=len(Role), examples=[["viewer"]])]
+    person: Annotated[str | None, Field(min_length=1, max_length=200)] = None
+    for_s: Annotated[float | None, Field(ge=1, le=3660 * 86_400)] = None
+
+
+@router.get("/tokens", response_model=schemas.PageOf[schemas.Token])
+def list_tokens(caller: AnyCaller, plane: Plane) -> Response:
+    """All tokens, newest first, revoked ones included; no secrets."""
+    return answer(plane.administration.tokens(caller))
+
+
+@router.post("/tokens", response_model=schemas.TokenWithSecret, status_code=201, openapi_extra=documented(TokenOrder))
+def create_token(caller: AnyCaller, plane: Plane, body: Annotated[TokenOrder, json_body(TokenOrder)]) -> Response:
+    """Make a token.  The answer holds its secret."""
+    made = plane.administration.create_token(
+        caller, name=_token_name(body.name), roles=tuple(body.roles), person=body.person or "", for_s=body.for_s
+    )
+    return answer(made, 201)
+
+
+@router.delete("/tokens/{name}", response_model=schemas.Token)
+def revoke_token(caller: AnyCaller, plane: Plane, name: str) -> Response:
+    """End a token at once, with every session of a browser that was opened with it."""
+    return answer(plane.administration.revoke_token(caller, _token_name(name)))
+
+
+def _token_name(given: str) -> str:
+    """Raises Malformed if it could not stand in an address."""
+    if name_problem(given):
+        raise Malformed("that is no name of a token", hint="1 to 63 letters, digits, '.', '_' or '-'")
+    return given

@@ -1,0 +1,162 @@
+"""Listening: one address of this machine, one application, and an end that lets answers finish.
+
+The port is bound before anything is served, so that a port in use is a clear refusal and port 0 has a number to
+report.  Only loopback is listened on: beyond it a token would travel in clear text.  Nothing is logged per request;
+what changed the fleet is in the ledger.  Signals only ask for the end: what a plane does then is its owner's business.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import ipaddress
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import uvicorn
+
+from fleetwarden.domain.errors import Misconfigured
+from fleetwarden.web.application import create_app
+from fleetwarden.web.plane import ServedPlane
+
+__all__ = ["bind", "serve", "url_of"]
+
+BACKLOG = 256
+CONCURRENT_MAX = 512  # connections; past it 503
+KEEP_ALIVE_S = 5
+DRAIN_S = 10
+HEADERS_MAX_BYTES = 64 * 1024
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that listens soon.  `port` 0 takes one that is free.
+
+    Raises Misconfigured: not loopback, port in use or not allowed, no such address.
+    """
+    address = _loopback(host)
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        return socket.create_server((address, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise _refused(address, port, error) from error
+
+
+def _loopback(host: str) -> str:
+    if host.lower() == "localhost":
+        return "127.0.0.1"
+    try:
+        address = ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        address = None
+    if address is None or not address.is_loopback:
+        raise Misconfigured(
+            f"the API cannot listen on {host}: beyond this machine it needs TLS or a declared proxy, "
+            "which is not supported yet",
+            hint="FLEET_HTTP_HOST=127.0.0.1, and an SSH tunnel from elsewhere",
+        )
+    return str(address)
+
+
+def _refused(address: str, port: int, error: OSError) -> Misconfigured:
+    if error.errno == errno.EADDRINUSE:
+        return Misconfigured(
+            f"port {port} on {address} is in use already",
+            hint="if that is another plane, 'fleetwarden status' shows it; --port N or FLEET_HTTP_PORT takes another "
+            "port, 0 any that is free",
+        )
+    if error.errno == errno.EACCES:
+        return Misconfigured(f"port {port} on {address} is not allowed for this user", hint="take one above 1023")
+    return Misconfigured(f"the API cannot listen on {address} port {port}: {error.strerror}")
+
+
+def url_of(listening: socket.socket) -> str:
+    """The address that a browser on this machine opens."""
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def serve(
+    plane: ServedPlane,
+    *,
+    host: str,
+    port: int,
+    on_ready: Callable[[str], None],
+    on_shutdown: Callable[[], None] = lambda: None,
+    ends: threading.Event | None = None,
+) -> None:
+    """Serve `plane` until SIGINT, SIGTERM, `POST /shutdown` or `ends`, then let open requests finish (at most 10 s).
+
+    `on_ready` gets the URL once it answers; `on_shutdown` is called once, when the end begins.  In the main thread
+    signals are taken meanwhile and given back afterwards, not raised again: the caller stops the plane.  A second
+    SIGINT gives up on open requests.  Raises Misconfigured as `bind` does, before anything is served.
+    """
+    listening = bind(host, port)
+    with contextlib.closing(listening):
+        _Server(plane, listening, on_ready, on_shutdown, ends or threading.Event()).run(sockets=[listening])
+
+
+class _Server(uvicorn.Server):
+    """One server, which ends for one of several reasons and says so once."""
+
+    def __init__(
+        self,
+        plane: ServedPlane,
+        listening: socket.socket,
+        on_ready: Callable[[str], None],
+        on_shutdown: Callable[[], None],
+        ends: threading.Event,
+    ) -> None:
+        self._url = url_of(listening)
+        self._on_ready = on_ready
+        self._on_shutdown = on_shutdown
+        self._ends = ends
+        super().__init__(
+            uvicorn.Config(
+                create_app(plane, on_shutdown=ends.set),
+                loop="asyncio",
+                http="h11",  # bounds the size of a request's head, which the faster parser does not
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                backlog=BACKLOG,
+                limit_concurrency=CONCURRENT_MAX,
+                timeout_keep_alive=KEEP_ALIVE_S,
+                timeout_graceful_shutdown=DRAIN_S,
+                h11_max_incomplete_event_size=HEADERS_MAX_BYTES,
+            )
+        )
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to answer, and say so."""
+        await super().startup(sockets)
+        self._on_ready(self._url)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second: whether to end."""
+        if self._ends.is_set():
+            self.should_exit = True
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Tell the owner, then let open requests finish."""
+        self._on_shutdown()
+        await super().shutdown(sockets)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take the signals while serving, and give them back without raising them again."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

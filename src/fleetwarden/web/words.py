@@ -1,0 +1,191 @@
+"""Plain words for what the API answers in its own: states, actions, spans and times, as a person would say them.
+
+Works on the JSON of `app.views` alone, so that whatever shows a fleet to people can say it the same way.  Times are
+local, ages are by the plane's own clock (`at` of the same answer).  A dry run says "would".  Nothing is invented: what
+is unknown is called unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+__all__ = [
+    "ago",
+    "approval_facts",
+    "asked",
+    "clock_time",
+    "execution_in_words",
+    "freeze_in_words",
+    "last_action",
+    "localised",
+    "ready",
+    "seen_in_words",
+    "service_state",
+    "spelled",
+    "status_facts",
+]
+
+Item = Mapping[str, Any]
+_STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z", re.ASCII)
+
+_DONE = {
+    "restart_service": "restarted",
+    "scale_service": "scaled",
+    "stop_service": "stopped",
+    "start_service": "started",
+    "deploy_service": "deployed",
+    "rollback_service": "rolled back",
+}
+_ACT = {
+    "restart_service": "restart",
+    "scale_service": "scale",
+    "stop_service": "stop",
+    "start_service": "start",
+    "deploy_service": "deploy",
+    "rollback_service": "roll back",
+}
+
+
+def spelled(seconds: float) -> str:
+    """A span in its two largest units: `0.8 s`, `12 s`, `3 min 41 s`, `2 h 5 min`, `3 d 4 h`.  Negative counts as 0."""
+    if seconds < 10:
+        tenths = max(0, round(seconds * 10))
+        return f"{tenths // 10} s" if tenths % 10 == 0 else f"{tenths / 10:.1f} s"
+    whole = round(seconds)
+    for size, name, below, smaller in ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= size:
+            rest = whole % size // below
+            return f"{whole // size} {name}" + (f" {rest} {smaller}" if rest else "")
+    return f"{whole} s"
+
+
+def clock_time(at: str, now: str) -> str:
+    """`14:20:07`, with the date in front where it is another day than `now`; local time."""
+    then, today = datetime.fromisoformat(at).astimezone(), datetime.fromisoformat(now).astimezone()
+    return then.strftime("%H:%M:%S" if then.date() == today.date() else "%Y-%m-%d %H:%M:%S")
+
+
+def _age_s(at: str, now: str) -> float:
+    return (datetime.fromisoformat(now) - datetime.fromisoformat(at)).total_seconds()
+
+
+def ago(at: str, now: str) -> str:
+    """`12 s ago`, or `in 3 min` where it lies ahead."""
+    age = _age_s(at, now)
+    return f"in {spelled(-age)}" if age < -0.05 else f"{spelled(age)} ago"
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
+
+
+def status_facts(status: Item) -> list[str]:
+    """The first line of `status`, fact by fact: what is on, off, frozen and dry run."""
+    facts = [_count(status["services_total"], "service", "services")]
+    facts += [f"{number} {state}" for state, number in status["services_by_status"].items() if number]
+    facts.append(
+        f"acting on {', '.join(status['acting_on'])}" if status["acting_on"] else "dry run: nothing would be changed"
+    )
+    if status["reconciler"] != "on":
+        facts.append("reconciler off")
+    facts.append(f"autoscaler {status['autoscaler']}")
+    last = status["last_pass_s"]
+    facts.append("no pass yet" if last is None else f"last pass {spelled(last)} ago")
+    facts.append("FROZEN: nothing acts" if status["freezes"] or status["freeze_file"] else "nothing frozen")
+    facts.append(f"{status['approvals_waiting'] or 'nothing'} waiting for approval")
+    if status["outcome_unknown"]:
+        facts.append(f"{_count(status['outcome_unknown'], 'outcome', 'outcomes')} unknown")
+    if status["health"] != "healthy":
+        facts.append(f"health {status['health']}")
+    return facts
+
+
+def freeze_in_words(freeze: Item, now: str) -> str:
+    """Who froze what, why, and until when."""
+    until = f"until {clock_time(freeze['until'], now)}" if freeze["until"] else "until somebody lifts it"
+    reason = f": {freeze['reason']}" if freeze["reason"] else ""
+    return f"frozen by {freeze['owner']} {ago(freeze['at'], now)}, {until}{reason}"
+
+
+def service_state(service: Item) -> str:
+    """`up`, `down`, …; and what it is meant to be where that is not to run."""
+    wanted = service["desired"]["state"]
+    if wanted == "stopped":
+        seen = service["observed"]
+        gone = seen is not None and seen["existing"] == 0
+        return "stopped, as declared" if gone else f"{service['status']}, declared stopped"
+    return str(service["status"])
+
+
+def ready(service: Item) -> str:
+    """`2/3`: ready of declared; `?/3` where nobody has looked."""
+    wanted = service["desired"]["replicas"] if service["desired"]["state"] == "running" else 0
+    return f"{service['ready'] if service['observed'] else '?'}/{wanted}"
+
+
+def asked(item: Item) -> str:
+    """What a request would do: `scale shop to 3 replicas`, `restart web#1`; kind and target where we have no words."""
+    kind, params = item["kind"], item["params"]
+    said = f"{_ACT.get(kind, kind)} {item['target']}"
+    if params.get("replica") is not None:
+        said += f"#{params['replica']}"
+    if params.get("replicas") is not None:
+        said += f" {'with' if kind == 'start_service' else 'to'} {_count(params['replicas'], 'replica', 'replicas')}"
+    rest = ", ".join(f"{name} {value}" for name, value in params.items() if name not in ("replica", "replicas"))
+    said += f" ({rest})" if rest else ""
+    return f"would {said} (dry run)" if item["dry_run"] else said
+
+
+def execution_in_words(execution: Item) -> str:
+    """What became of an action, without its time: `restarted`, `would restart (dry run)`, `restart failed`."""
+    kind, state = execution["kind"], execution["state"]
+    act = _ACT.get(kind, kind)
+    if state == "simulated" or execution["dry_run"]:
+        return f"would {act} (dry run)"
+    if state == "recovery_pending":
+        return f"{act}: outcome unknown"
+    return _DONE.get(kind, f"{kind} done") if execution["ok"] else f"{act} failed"
+
+
+def seen_in_words(evidence: Item) -> str:
+    """What was seen when something was asked for: `down, 0 of 2 ready: exited with code 1`; empty if nothing was."""
+    if "status" not in evidence:
+        return ""
+    detail = f": {evidence['detail']}" if evidence.get("detail") else ""
+    counts = f", {evidence['ready']} of {evidence['total']} ready" if {"ready", "total"} <= evidence.keys() else ""
+    return f"{evidence['status']}{counts}{detail}"
+
+
+def last_action(service: Item) -> str:
+    """The action that is open, else the last one that ended."""
+    opened, ended, now = service["open_action"], service["last_action"], service["at"]
+    if opened is not None:
+        if opened["state"] == "recovery_pending":
+            return f"{asked(opened)}: outcome unknown, {ago(opened['started_at'] or opened['at'], now)}"
+        begun = opened["started_at"]
+        return f"{asked(opened)}: " + (f"running for {spelled(_age_s(begun, now))}" if begun else "about to begin")
+    if ended is None:
+        return "none yet"
+    return f"{execution_in_words(ended)} {ago(ended['at'], now)}"
+
+
+def localised(text: str, now: str) -> str:
+    """A sentence of the plane with every UTC time in it turned into a local one."""
+    return _STAMP.sub(lambda found: clock_time(found[0], now), text)
+
+
+def approval_facts(approval: Item, now: str) -> list[str]:
+    """Who asked, when it expires and what it needs."""
+    needed = approval["needed"]
+    teams = f" of team {' or '.join(needed['teams'])}" if needed["teams"] else ""
+    facts = [
+        f"asked by {approval['requested_by']} {ago(approval['at'], now)}",
+        f"expires {clock_time(approval['expires_at'], now)} ({ago(approval['expires_at'], now)})",
+        f"needs {_count(needed['count'], 'approver', 'approvers')}{teams}",
+    ]
+    if approval["votes"]:
+        facts.append("answered so far: " + ", ".join(f"{one['by']} {one['decision']}" for one in approval["votes"]))
+    return facts
