@@ -51,7 +51,7 @@ def _warn_kind(node: Node, rule: Rule, findings: Findings) -> None:
     if not rule.kind_glob.exact:
         return
     if rule.kind not in KNOWN_KINDS:
-        close = get_close_matches(rule.kind, list(KNOWN_KINDS), n=1, cutoff=LIKELY)
+        close = get_close_matches(rule.kind, [kind.value for kind in Kind], n=1, cutoff=LIKELY)
         if close:
             findings.warn(node, f"kind {rule.kind!r} is none of fleetwarden's own (did you mean {close[0]!r}?)")
     if rule.source and not structure.may_ask(rule.source, rule.kind):
