@@ -309,7 +309,7 @@ class Leases(Protocol):
     """Leases keyed (cadence, shard), with tokens that only grow."""
 
     def acquire(self, cadence: str, shard: str, holder: str, ttl_us: Micros) -> LeaseFence | None:
-        """Take a free or lapsed lease with token + 1, or extend one's own unchanged; None if another holds it."""
+        """Take a free or lapsed lease with token + 1, or extend (never shorten) one's own; None if another holds it."""
 
     def release(self, fence: LeaseFence) -> None:
         """Give it up; a lease that is no longer ours is left alone."""
@@ -472,7 +472,7 @@ class Tx(Protocol):
 
     def now(self) -> Micros:
         """The store's time, one value for the whole transaction: the database's clock on PostgreSQL (taken after the
-        admission lock, if that was taken), on SQLite the larger of the clock and the newest time in the ledger."""
+        admission lock, if that was taken), on SQLite the clock, but always later than any time told before."""
 
     def lock_admission(self, *, exclusive: bool) -> None:
         """The fleet's one admission lock, until the end of the transaction (a no-op on SQLite).  Take it first."""

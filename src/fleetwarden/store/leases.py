@@ -37,11 +37,12 @@ def _acquire() -> Statement:
     wanted = write(_L)
     new = wanted.excluded
     lapsed = sa.or_(_L.c.expires_at <= new.acquired_at, _L.c.holder == _NOBODY)
+    later = _L.c.expires_at  # an extension never shortens: a longer one may cover a call that is in flight
     kept: dict[str, Any] = {
         "token": sa.case((lapsed, _L.c.token + sa.literal_column("1")), else_=_L.c.token),
         "acquired_at": sa.case((lapsed, new.acquired_at), else_=_L.c.acquired_at),
         "holder": new.holder,
-        "expires_at": new.expires_at,
+        "expires_at": sa.case((lapsed, new.expires_at), (new.expires_at > later, new.expires_at), else_=later),
     }
     upsert = wanted.on_conflict_do_update(
         index_elements=["cadence", "shard"], set_=kept, where=sa.or_(lapsed, _L.c.holder == new.holder)

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 from fleetwarden.domain.errors import Conflict, FleetError, Misconfigured, NotFound, Refused, StoreUnavailable
-from fleetwarden.domain.identifiers import Micros
+from fleetwarden.domain.identifiers import SECOND, Micros
 from fleetwarden.ports.system import Clock
 from fleetwarden.store.session import Session
 from fleetwarden.store.statements import Row, Statement
@@ -28,20 +28,25 @@ _STATEMENTS_CACHED = 512
 
 
 class LedgerTime:
-    """The store's time on SQLite: this machine's clock, but never less than the newest time in the ledger.
+    """The store's time on SQLite: this machine's clock, but always later than whatever it has said before.
 
-    Whatever it has once said, it never says less: not to a reader, not after a rollback, not when the clock steps back.
+    No two transactions share a moment, so that an observation is before a commit or after it, never both.  After the
+    clock has stepped back, time goes on at half speed until the clock has caught up: a budget cannot be opened by a
+    step, and leases, horizons and expiries do not stand still for an hour either.
     """
 
     def __init__(self, clock: Clock, newest: Micros) -> None:
         self._clock = clock
         self._newest = newest
+        self._measured = clock.monotonic()
         self._mutex = threading.Lock()
 
     def read(self) -> Micros:
-        told = self._clock.now()
+        told, measured = self._clock.now(), self._clock.monotonic()
         with self._mutex:
-            self._newest = max(self._newest, told)
+            flowed = int(max(0.0, measured - self._measured) * SECOND) // 2
+            self._newest = max(told, self._newest + flowed, self._newest + 1)
+            self._measured = max(self._measured, measured)
             return self._newest
 
     def behind(self) -> Micros:
