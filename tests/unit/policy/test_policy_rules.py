@@ -75,9 +75,9 @@ def test_at_a_full_tie_the_one_that_stands_first_decides() -> None:
     [("group", "web", "db"), ("source", "api", "operator"), ("substrate", "process", ""), ("direction", "up", "down")],
 )
 def test_a_selector_matches_only_its_own_word(selector: str, value: str, other: str) -> None:
-    chosen = rule(**{selector: value})
-    assert chosen.matches(asking("restart_service", "web", **{selector: value}))
-    assert not chosen.matches(asking("restart_service", "web", **{selector: other}))
+    chosen = Rule(tier=AUTO, **{selector: value})  # type: ignore[arg-type]
+    assert chosen.matches(asking("restart_service", "web", None, **{selector: value}))
+    assert not chosen.matches(asking("restart_service", "web", None, **{selector: other}))
 
 
 @pytest.mark.req("POL-5")

@@ -14,7 +14,7 @@ from fleetwarden.domain.structure import MAX_PARAMS_BYTES
 from tests.unit.policy.ledgers import asking
 
 NEEDED: dict[str, dict[str, Any]] = {Kind.SCALE: {"replicas": 2}, Kind.DEPLOY: {"version": "1.1"}}
-MAY_ASK = {
+MAY_ASK: dict[str, set[str]] = {
     Source.RECONCILER: {"restart_service", "scale_service", "stop_service", "start_service", "deploy_service"},
     Source.AUTOSCALER: {"scale_service"},
     Source.PLAYBOOK: {"restart_service", "investigate_resource_pressure"},

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fleetwarden.domain.identifiers import SECOND, instant, moment
-from fleetwarden.domain.windows import MaintenanceWindow
+from fleetwarden.domain.windows import DAYS, MaintenanceWindow
 
 MINUTE = 60 * SECOND
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -32,7 +32,7 @@ def window(hours: str, zone: str = "UTC", days: str = "", excepting: tuple[str, 
         end_minute=int(end[:2]) * 60 + int(end[3:]),
         zone_name=zone,
         zone=UTC if zone == "UTC" else ZoneInfo(zone),
-        days=frozenset("mon tue wed thu fri sat sun".split().index(day) for day in days.split()) or frozenset(range(7)),
+        days=frozenset(map(DAYS.index, days.split())) or frozenset(range(7)),
         except_dates=frozenset(date.fromisoformat(day) for day in excepting),
     )
 
