@@ -110,7 +110,14 @@ class Administration:
     def put_override(self, caller: Caller, name: str, rule: Mapping[str, JsonValue], *, active: bool) -> views.Item:
         """Write a policy rule that holds from the next decision on.  Raises Misconfigured if it is no valid rule."""
         require(caller, Role.ADMIN)
-        policies.read_override(name, dict(rule), active=True)
+        try:
+            policies.read_override(name, dict(rule), active=True)
+        except Misconfigured as error:
+            raise Misconfigured(
+                f"that is no valid rule for the override {name}; nothing was changed",
+                error.problems,
+                hint="write it as a rule of the policy file",
+            ) from error
 
         def run(tx: Tx) -> views.Item:
             tx.lock_admission(exclusive=True)

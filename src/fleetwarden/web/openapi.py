@@ -22,14 +22,15 @@ REFUSALS = {
     "401": "No valid token.",
     "403": "The token's roles do not allow it.",
     "404": "What was named does not exist.",
-    "405": "Not at this address.",
     "408": "The body did not arrive in time.",
     "409": "It conflicts with what is there: already decided, expired, void, in use; `code` says which.",
     "413": "The body is over the limit.",
     "500": "The plane failed; its log says why.",
     "503": "The authority cannot be read or written now.",
 }
-OPEN = ("400", "404", "405", "500", "503")
+OF_OPEN_ROUTES = frozenset({"500", "503"})
+OF_CHANGES = frozenset({"409"})
+OF_BODIES = frozenset({"408", "413"})
 
 
 def document(app: FastAPI) -> dict[str, Any]:
@@ -42,18 +43,18 @@ def document(app: FastAPI) -> dict[str, Any]:
     components.update(problem.pop("$defs", {}))
     components[SCHEMA] = problem
     for path in made["paths"].values():
-        for operation in path.values():
-            _tell_refusals(operation)
+        for method, operation in path.items():
+            _tell_refusals(method, operation)
     return made
 
 
-def _tell_refusals(operation: dict[str, Any]) -> None:
+def _tell_refusals(method: str, operation: dict[str, Any]) -> None:
     responses = operation["responses"]
     responses.pop("422", None)
-    secured = bool(operation.get("security"))
-    with_body = "requestBody" in operation
+    unsent = frozenset[str]() if operation.get("security") else frozenset(REFUSALS) - OF_OPEN_ROUTES
+    unsent |= OF_CHANGES if method == "get" else frozenset()
+    unsent |= frozenset() if "requestBody" in operation else OF_BODIES
     for status, description in REFUSALS.items():
-        if (not secured and status not in OPEN) or (not with_body and status in ("408", "413")):
-            continue
-        told = responses.setdefault(status, {"description": description})
-        told.setdefault("content", {})[MEDIA_TYPE] = {"schema": {"$ref": f"#/components/schemas/{SCHEMA}"}}
+        if status not in unsent:
+            told = responses.setdefault(status, {"description": description})
+            told.setdefault("content", {})[MEDIA_TYPE] = {"schema": {"$ref": f"#/components/schemas/{SCHEMA}"}}

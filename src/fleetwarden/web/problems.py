@@ -14,8 +14,10 @@ import msgspec
 import structlog
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match
 
 from fleetwarden.app.identity import Forbidden, Unauthenticated
 from fleetwarden.domain import errors
@@ -75,6 +77,8 @@ BY_CODE: Mapping[str, int] = {  # where the class alone says too little
     "too_large": 413,
 }
 
+TITLES: Mapping[int, str] = {413: "Content Too Large"}  # whose name differs between versions of Python
+
 
 def status_of(error: FleetError) -> int:
     """The HTTP status of an error."""
@@ -95,7 +99,7 @@ def problem(
     """One refusal.  `code` says exactly what `status` says roughly; `findings` name places."""
     body: dict[str, object] = {
         "type": "about:blank",  # the title says no more than the status; the code does
-        "title": HTTPStatus(status).phrase,
+        "title": TITLES.get(status) or HTTPStatus(status).phrase,
         "status": status,
         "detail": detail,
         "code": code,
@@ -131,13 +135,27 @@ def answer_to_error(request: Request, error: Exception) -> Response:
     return problem(status, error.code, error.message, hint=error.hint, findings=findings)
 
 
-def answer_to_http_exception(_: Request, error: Exception) -> Response:
+def answer_to_http_exception(request: Request, error: Exception) -> Response:
     """What the router itself refuses: no such route, no such method there."""
     assert isinstance(error, HTTPException)
-    status = error.status_code
-    code = HTTPStatus(status).name.lower()
-    told = {404: "there is nothing at this address", 405: "this address does not take that method"}
-    return problem(status, code, told.get(status, str(error.detail)), headers=error.headers)
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        return problem(404, "no_such_address", "there is nothing at this address")
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        allowed = ", ".join(_methods_at(request))
+        told = "this address does not take that method"
+        return problem(405, "method_not_allowed", told, hint=f"it takes {allowed}", headers={"Allow": allowed})
+    code = HTTPStatus(error.status_code).name.lower()
+    return problem(error.status_code, code, str(error.detail), headers=error.headers)
+
+
+def _methods_at(request: Request) -> list[str]:
+    """All methods of an address; the router names only those of the first route that has it."""
+    found: set[str] = set()
+    for context in iter_route_contexts(request.app.routes):
+        match, _ = context.matches(request.scope)
+        if match is not Match.NONE:
+            found |= set(context.methods or ())
+    return sorted(found | ({"HEAD"} if "GET" in found else set()))
 
 
 def answer_to_invalid_parameter(_: Request, error: Exception) -> Response:

@@ -47,7 +47,7 @@ class Settlement(ClosedBody):
 
 
 @router.get("/freeze", response_model=schemas.FreezeStatus)
-def get_freeze(caller: AnyCaller, plane: Plane) -> Response:
+def show_freeze(caller: AnyCaller, plane: Plane) -> Response:
     """What is frozen, by whom, until when, and what is in flight all the same."""
     return answer(plane.administration.freeze_status(caller))
 

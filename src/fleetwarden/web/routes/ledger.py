@@ -31,7 +31,7 @@ class Listed(NamedTuple):
 
     @property
     def state_names(self) -> tuple[str, ...]:
-        return () if self.states is None else tuple(self.states)
+        return () if self.states is None else tuple(one.value for one in self.states)
 
 
 _ALL = ("target", "kind", "state")

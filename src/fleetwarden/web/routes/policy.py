@@ -37,9 +37,10 @@ def get_policy(caller: AnyCaller, plane: Plane) -> Response:
 @router.get("/policy/overrides/{id}", response_model=schemas.Override)
 def get_override(caller: AnyCaller, plane: Plane, id: str) -> Response:  # noqa: A002 - the address's own word
     """One rule that was written at run time."""
-    found = [one for one in plane.administration.overrides(caller) if one["id"] == _override_id(id)]
+    name = _override_id(id)
+    found = [one for one in plane.administration.overrides(caller) if one["id"] == name]
     if not found:
-        raise NotFound(f"there is no policy override {id!r}")
+        raise NotFound(f"there is no policy override {name!r}")
     return answer(found[0])
 
 

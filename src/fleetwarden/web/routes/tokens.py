@@ -49,7 +49,14 @@ def create_token(caller: AnyCaller, plane: Plane, body: Annotated[TokenOrder, js
 @router.delete("/tokens/{name}", response_model=schemas.Token)
 def revoke_token(caller: AnyCaller, plane: Plane, name: str) -> Response:
     """End a token at once, with every session of a browser that was opened with it."""
-    return answer(plane.administration.revoke_token(caller, _token_name(name)))
+    return answer(plane.administration.revoke_token(caller, _printable(name)))
+
+
+def _printable(given: str) -> str:
+    """Any name that a token may have got elsewhere.  Raises Malformed for what could be none."""
+    if len(given) > 63 or not given.isprintable():
+        raise Malformed("that is no name of a token", hint="GET /api/fleet/tokens lists them")
+    return given
 
 
 def _token_name(given: str) -> str:
