@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from scripts.components import COMPONENTS, in_ci
+
+if TYPE_CHECKING:
+    from tests.postgresql import Cluster
 
 DEPTH = os.environ.get("FLEETWARDEN_TEST_DEPTH", "quick")
 
@@ -32,6 +37,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
                 if in_ci():
                     pytest.fail(reason, pytrace=False)
                 pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[Cluster]:
+    """A private PostgreSQL server, started once per worker; mark its tests `@pytest.mark.needs("postgresql")`."""
+    from tests.postgresql import cluster
+
+    with cluster() as running:
+        yield running
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -25,6 +25,7 @@ from typing import Any
 import psycopg
 
 from fleetwarden.store import revisions
+from fleetwarden.store.schema import METADATA
 from scripts.components import COMPONENTS
 
 _PR_SET_PDEATHSIG = 1
@@ -39,6 +40,7 @@ class Cluster:
         self.pid = pid
         self._numbers = itertools.count(1)
         self._template = ""
+        self._spare: list[str] = []
         self._mutex = threading.Lock()
 
     def url(self, database: str = "postgres") -> str:
@@ -59,6 +61,21 @@ class Cluster:
                 self._template = self.empty_database()
                 revisions.ensure_postgresql(lambda: self.connect(self._template), "the template")
         return self._create(self._template)
+
+    @contextlib.contextmanager
+    def scratch(self) -> Iterator[str]:
+        """A database with today's schema and no rows, used again by whoever comes next: much cheaper than a new one."""
+        with self._mutex:
+            name = self._spare.pop() if self._spare else None
+        name = name or self.database()
+        yield name
+        for backend in self.backends(name):
+            self.terminate(backend)
+        emptied = "; ".join(f'DELETE FROM "{table.name}"' for table in reversed(METADATA.sorted_tables))
+        with self.connect(name) as connection:
+            connection.execute(emptied.encode())
+        with self._mutex:
+            self._spare.append(name)
 
     def drop(self, database: str) -> None:
         with self.connect() as connection:
@@ -99,7 +116,7 @@ def cluster() -> Iterator[Cluster]:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                preexec_fn=_die_with_parent,
+                preexec_fn=_die_with_parent,  # noqa: PLW1509 -- one system call, no lock
                 **account,
             )
         try:
@@ -126,7 +143,7 @@ def _account(folder: Path) -> dict[str, Any]:
 
 
 def _initialise(binaries: Path, folder: Path, account: dict[str, Any]) -> None:
-    initdb = [binaries / "initdb", "-D", folder / "data", "-U", "postgres"]
+    initdb = [str(binaries / "initdb"), "-D", str(folder / "data"), "-U", "postgres"]
     options = ["--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]
     subprocess.run([*initdb, *options], check=True, capture_output=True, **account)
     settings = "listen_addresses = '127.0.0.1'\nmax_connections = 200\nfsync = on\nshared_buffers = 32MB\n"
