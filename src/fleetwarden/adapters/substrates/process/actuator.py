@@ -241,7 +241,7 @@ class ProcessActuator:
                 self._noting(job, partial(self._supervisor.slots.remove_emptied, name))
         elif wanted < had:
             self._take_away(job, counted[wanted:], SlotState.REMOVING, None if wanted else EmptiedBy.SCALE)
-        return f"scaled {name} from {had} to {wanted} replicas"
+        return f"scaled {name} from {had} to {wanted} replica{'' if wanted == 1 else 's'}"
 
     def _stop(self, job: _Job) -> str:
         self._take_away(job, job.census.slots, SlotState.STOPPING, EmptiedBy.STOP)

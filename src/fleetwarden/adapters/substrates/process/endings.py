@@ -15,7 +15,7 @@ from threading import Event
 import msgspec
 
 from fleetwarden.adapters.substrates.process.census import family
-from fleetwarden.adapters.substrates.process.proc import ProcessId, ProcessTable, Stat, stat_of
+from fleetwarden.adapters.substrates.process.proc import ProcessId, ProcessTable, Stat, scan, stat_of
 from fleetwarden.adapters.substrates.process.signalling import Signaller, may_signal
 from fleetwarden.domain.errors import Refused
 from fleetwarden.ports.system import Clock
@@ -62,7 +62,7 @@ class Endings:
 
         Raises Refused (`self_target`) before anything is signalled.
         """
-        alive = self.of(service, recorded, ProcessTable(self._fleet))
+        alive = self.of(service, recorded, scan(self._fleet))
         for stat in alive.values():
             may_signal(stat)
         begun = self._clock.monotonic()
@@ -77,7 +77,7 @@ class Endings:
             alive = _still(alive)
             now = self._clock.monotonic()
             if not alive or now >= kill_at:  # what they started in the meantime is found by session and marker
-                alive |= self.of(service, recorded, ProcessTable(self._fleet))
+                alive |= self.of(service, recorded, scan(self._fleet))
             if not alive or now >= give_up:
                 return hunt.ending(alive)
             if now >= kill_at:

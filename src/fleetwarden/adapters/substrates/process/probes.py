@@ -193,8 +193,10 @@ def _http_status(line: bytes) -> Probed:
 
 
 def _failed(error: Exception, what: str = "") -> Probed:
-    not_asked = (
-        not isinstance(error, OSError) or isinstance(error, socket.gaierror) or getattr(error, "errno", 0) in _NOT_ASKED
+    """A failed probe, or one that could not even be made."""
+    said = isinstance(error, ssl.SSLError)  # its error numbers are a language of their own
+    not_asked = not said and (
+        not isinstance(error, OSError) or isinstance(error, socket.gaierror) or error.errno in _NOT_ASKED
     )
     return Probed(None if not_asked else False, what + _because(error))
 

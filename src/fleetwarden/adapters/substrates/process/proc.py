@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from fleetwarden.domain.errors import Misconfigured
 from fleetwarden.domain.identifiers import name_problem
 
 __all__ = ["MARKER_VARIABLE", "Marked", "Marker", "ProcessId", "ProcessTable", "Stat", "age_s", "boot_id", "command_of",
-           "own_line", "own_markers", "require_linux", "stat_of"]  # fmt: skip
+           "own_line", "own_markers", "require_linux", "scan", "stat_of"]  # fmt: skip
 
 MARKER_VARIABLE = "FLEETWARDEN_INSTANCE"
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -148,22 +148,15 @@ def own_markers(fleet: str) -> frozenset[tuple[str, int]]:
 class ProcessTable:
     """One look at all processes: who lives, who is in whose session, who carries a marker of our fleet."""
 
-    def __init__(self, fleet: str) -> None:
-        self._stats: dict[int, Stat] = {}
+    def __init__(self, stats: Iterable[Stat], marked: Iterable[Marked]) -> None:
+        self._stats = {stat.pid: stat for stat in stats}
         self._sessions: dict[int, list[Stat]] = {}
         self._marked: dict[tuple[str, int], list[Marked]] = {}
-        needle = _needle(fleet)
-        for pid in _pids():
-            stat = stat_of(pid)
-            if stat is None:
-                continue
-            self._stats[pid] = stat
-            if not stat.lives:
-                continue
-            self._sessions.setdefault(stat.session, []).append(stat)
-            marker = _marker_of(pid, needle)
-            if marker is not None and (again := stat_of(pid)) is not None and again.id == stat.id:
-                self._marked.setdefault((marker.service, marker.slot), []).append(Marked(stat, marker))
+        for stat in self._stats.values():
+            if stat.lives:
+                self._sessions.setdefault(stat.session, []).append(stat)
+        for one in marked:
+            self._marked.setdefault((one.marker.service, one.marker.slot), []).append(one)
 
     def living(self, who: ProcessId | None) -> Stat | None:
         """The process, if it is still that very one and has not ended."""
@@ -190,6 +183,21 @@ class ProcessTable:
     def indices(self, service: str) -> frozenset[int]:
         """Slots of the service that live processes name."""
         return frozenset(index for name, index in self._marked if name == service)
+
+
+def scan(fleet: str) -> ProcessTable:
+    """Look at all processes now.  A few milliseconds; nothing is remembered from one look to the next."""
+    needle = _needle(fleet)
+    stats, marked = [], []
+    for pid in _pids():
+        stat = stat_of(pid)
+        if stat is None:
+            continue
+        stats.append(stat)
+        marker = _marker_of(pid, needle) if stat.lives else None
+        if marker is not None and (again := stat_of(pid)) is not None and again.id == stat.id:
+            marked.append(Marked(stat, marker))
+    return ProcessTable(stats, marked)
 
 
 def _pids() -> Iterator[int]:

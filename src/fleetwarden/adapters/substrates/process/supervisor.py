@@ -19,7 +19,7 @@ import structlog
 from fleetwarden.adapters.substrates.process import census
 from fleetwarden.adapters.substrates.process.census import Census, SlotView
 from fleetwarden.adapters.substrates.process.exits import EXIT_UNKNOWN, Ended, Exits
-from fleetwarden.adapters.substrates.process.proc import ProcessId, ProcessTable, age_s, boot_id, require_linux
+from fleetwarden.adapters.substrates.process.proc import ProcessId, ProcessTable, age_s, boot_id, require_linux, scan
 from fleetwarden.adapters.substrates.process.slots import SlotFiles, SlotRecord, SlotState
 from fleetwarden.domain.errors import FleetError, Misconfigured
 from fleetwarden.domain.identifiers import SECOND, name_problem
@@ -69,7 +69,7 @@ class Supervisor:
 
     def table(self) -> ProcessTable:
         """One look at all processes.  The first one also takes over what an earlier plane left running."""
-        table = ProcessTable(self.fleet)
+        table = scan(self.fleet)
         if not self._adopted:
             with self._adopting:
                 if not self._adopted:
