@@ -1,0 +1,59 @@
+"""Looking at files before a plane does: what is wrong with a policy, and what is legal in it and probably not meant.
+
+Reads files and nothing else; no store is opened and nothing is changed.  It applies the very rules by which a plane
+takes or rejects the file, so that what passes here is what will be in force.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fleetwarden.adapters.files.documents import read_document, read_tree
+from fleetwarden.domain import policy_advice, policy_file, registry
+from fleetwarden.domain.actions import Record
+from fleetwarden.domain.errors import Misconfigured, Problem
+from fleetwarden.domain.fleet import Fleet
+
+__all__ = ["PolicyFindings", "check_policy"]
+
+REGISTRY, OVERRIDE = "fleet.yml", "desired-state.yml"
+
+
+class PolicyFindings(Record):
+    """What was found in one policy file.  `digest` is of the file's bytes, as `status` shows that of the one in force.
+
+    `rules` is None where the file cannot be used.
+    """
+
+    file: str
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    rules: int | None = None
+    digest: str = ""
+
+
+def check_policy(path: Path, *, folder: Path | None = None) -> PolicyFindings:
+    """Check the policy file at `path`.  Never raises for what is wrong with it.
+
+    `folder`: the configuration folder whose services' scaling blocks are held against its limits; left out, the folder
+    that the file lies in.
+    """
+    name = str(path)
+    try:
+        document = read_document(path, name)
+        found = policy_file.read_policy(document.tree(), text_digest=document.fingerprint)
+    except Misconfigured as error:
+        return PolicyFindings(file=name, problems=tuple(sorted(error.problems)) or (Problem(name, 0, error.message),))
+    throttled = policy_advice.throttle_warnings(found, _fleet(folder or path.parent))
+    warnings = tuple(sorted({*found.warnings, *throttled}))
+    return PolicyFindings(file=name, warnings=warnings, rules=len(found.rules), digest=found.digest)
+
+
+def _fleet(folder: Path) -> Fleet:
+    """The fleet beside the policy; an empty one where there is none that can be used: the plane will say so."""
+    try:
+        declared = read_tree(folder / REGISTRY)
+        layer = read_tree(folder / OVERRIDE) if (folder / OVERRIDE).exists() else None
+    except Misconfigured:
+        return Fleet()
+    return registry.read_fleet(declared, layer, str(folder.absolute()), "")

@@ -1,0 +1,117 @@
+"""`freeze`: stop all actuation at once, see what is frozen, and let it go on.
+
+Works on the running plane, or on the store itself while none runs, so that a fleet can be frozen before its plane is
+started.  Once `freeze on` has answered nothing further is begun; the answer names what was already under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from fleetwarden.cli.calling import Call, connected
+from fleetwarden.cli.listed import group
+from fleetwarden.cli.options import Duration
+from fleetwarden.cli.times import shown
+from fleetwarden.cli.wording import asked_for, freeze_words
+from fleetwarden.domain.errors import Misconfigured
+
+__all__ = ["freeze"]
+
+freeze = group("freeze", "status", "Stop all actuation, and let it go on again.")
+
+ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; shown wherever the freeze is.")]
+GroupOption = Annotated[str | None, typer.Option("--group", metavar="GROUP", help="Not supported yet.")]
+KindOption = Annotated[str | None, typer.Option("--kind", metavar="KIND", help="Not supported yet.")]
+ServiceOption = Annotated[str | None, typer.Option("--service", metavar="SERVICE", help="Not supported yet.")]
+
+
+def _whole_fleet(group: str | None, kind: str | None, service: str | None) -> None:
+    for name, value in (("--group", group), ("--kind", kind), ("--service", service)):
+        if value is not None:
+            raise Misconfigured(f"{name} is not supported yet: a freeze is of everything", hint="nothing was changed")
+
+
+@freeze.command("on")
+@connected
+def on(
+    call: Call,
+    reason: ReasonOption = "",
+    for_s: Annotated[
+        float | None, typer.Option("--for", metavar="SPAN", parser=Duration, help="Until then: 90s, 10m, 2h, 7d.")
+    ] = None,
+    group: GroupOption = None,
+    kind: KindOption = None,
+    service: ServiceOption = None,
+) -> None:
+    """Freeze the whole fleet: nothing is begun until it is lifted."""
+    _whole_fleet(group, kind, service)
+    with call.authority(makes=True) as authority:
+        body = authority.freeze(reason=reason, for_s=for_s)
+        now = authority.now()
+    if call.as_json:
+        call.show_json(body)
+        return
+    call.screen.line("Frozen: nothing further is begun.", tone="warn")
+    _show_freezes(call, body, now)
+    _show_in_flight(call, body)
+    call.screen.line(f"lift it:  {call.command('freeze off')}")
+
+
+@freeze.command("off")
+@connected
+def off(
+    call: Call,
+    reason: ReasonOption = "",
+    group: GroupOption = None,
+    kind: KindOption = None,
+    service: ServiceOption = None,
+) -> None:
+    """Lift every freeze that a command made.  A FREEZE file has to be removed by hand."""
+    _whole_fleet(group, kind, service)
+    with call.authority() as authority:
+        body = authority.thaw(reason=reason)
+        now = authority.now()
+    if call.as_json:
+        call.show_json(body)
+    elif body.get("frozen"):
+        call.screen.line("Still frozen.", tone="warn")
+        _show_freezes(call, body, now)
+    else:
+        call.screen.line("Nothing is frozen: what is needed is decided anew on the next pass.")
+    if body.get("frozen"):
+        raise typer.Exit(1)
+
+
+@freeze.command("status")
+@connected
+def status(call: Call) -> None:
+    """What is frozen, by whom, why and until when; and what is under way."""
+    with call.authority() as authority:
+        body = authority.freeze_status()
+        now = authority.now()
+    if call.as_json:
+        call.show_json(body)
+        return
+    if not body.get("frozen"):
+        call.screen.line("nothing is frozen")
+    _show_freezes(call, body, now)
+    _show_in_flight(call, body)
+
+
+def _show_freezes(call: Call, body: Mapping[str, Any], now: Any) -> None:
+    for one in body.get("freezes") or ():
+        call.screen.line(f"  {freeze_words(one, shown(one.get('until'), now))}", indent=4, tone="warn")
+    if body.get("freeze_file"):
+        call.screen.line(f"  frozen by the file {body['freeze_file']}: remove it", indent=4, tone="warn")
+
+
+def _show_in_flight(call: Call, body: Mapping[str, Any]) -> None:
+    """Calls that were made before: a freeze cannot take them back."""
+    running = body.get("in_flight_actions") or [{"id": one} for one in body.get("in_flight") or ()]
+    for one in running:
+        what = asked_for(one) if "kind" in one else "an action"
+        look = call.command(f"actions show {one['id']}")
+        call.screen.line(f"  already under way: {one['id']}, {what}:  {look}", indent=4)

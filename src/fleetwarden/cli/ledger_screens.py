@@ -1,0 +1,150 @@
+"""Lists and single records as people see them: one row an item, plain words, ids that can be given back.
+
+Pure: items as HTTP answers them in, lines out.  A single record is shown whole, as words and values, with nothing cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from fleetwarden.cli.screen import Screen
+from fleetwarden.cli.times import ago, localised, parsed, shown
+from fleetwarden.cli.wording import TONES, asked_for, done_words, status_word, work_kind
+
+__all__ = ["LAYOUTS", "Layout", "show_list", "show_record"]
+
+Item = Mapping[str, Any]
+Row = Callable[[Item, Any], Sequence[object]]
+_STATE_KEYS = frozenset({"state", "status", "verdict"})
+
+
+class Layout(NamedTuple):
+    """How a list is shown: heads, one row an item, and what to say when it is empty."""
+
+    head: Sequence[str]
+    row: Row
+    empty: str
+
+
+def _decision(item: Item, now: Any) -> Sequence[object]:
+    told = localised(str(item.get("reason") or ""), now)
+    return (
+        item["id"],
+        shown(item["at"], now),
+        asked_for(item),
+        status_word(item["verdict"]),
+        item.get("requested_by") or item.get("source"),
+        item.get("action_id") or item.get("approval_id") or "–",
+        told,
+    )
+
+
+def _execution(item: Item, now: Any) -> Sequence[object]:
+    state = "done" if item.get("ok") and not item.get("dry_run") else status_word(item["state"])
+    what = f"{item['target']}: {done_words(item)}"
+    return item["id"], shown(item["at"], now), what, state, item["decision_id"], localised(str(item["detail"]), now)
+
+
+def _action(item: Item, now: Any) -> Sequence[object]:
+    told = item.get("note") or item.get("detail") or ""
+    state = status_word(item["state"])
+    return item["id"], shown(item["at"], now), asked_for(item), state, item["decision_id"], localised(str(told), now)
+
+
+def _work(item: Item, now: Any) -> Sequence[object]:
+    told = item.get("error") or (item.get("result") or {}).get("detail") or ""
+    if item["state"] == "ready":
+        told = f"next {ago(item['not_before'], now)}" + (f": {told}" if told else "")
+    tries = f"{item['attempts']} of {item['attempts_max']}"
+    about = f"{work_kind(item['kind'])}" + (f": {item['target']}" if item.get("target") else "")
+    return item["id"], shown(item["at"], now), about, status_word(item["state"]), tries, localised(str(told), now)
+
+
+def _report(item: Item, now: Any) -> Sequence[object]:
+    counts = ("proposed", "waiting", "deferred", "drained", "expired")
+    parts = [f"{item[name]} {name}" for name in counts if item.get(name)]
+    for name in ("prepared", "queued", "denied", "problems"):
+        listed = item.get(name) or ()
+        if listed:
+            parts.append(f"{name}: {', '.join(map(str, listed))}")
+    told = localised("; ".join(parts), now)
+    return item["id"], shown(item["at"], now), item["kind"], status_word(item.get("status", "")), told or "–"
+
+
+def _journal(item: Item, now: Any) -> Sequence[object]:
+    summary = localised(str(item["summary"]), now)
+    return item["id"], shown(item["at"], now), item["severity"], item["kind"], item.get("actor") or "–", summary
+
+
+LAYOUTS: Mapping[str, Layout] = {
+    "decisions": Layout(
+        ("ID", "TIME", "WHAT", "VERDICT", "ASKED BY", "LED TO", "WHY"), _decision, "no decision on record"
+    ),
+    "executions": Layout(("ID", "TIME", "WHAT", "STATE", "DECISION", "DETAIL"), _execution, "nothing was carried out"),
+    "actions": Layout(("ID", "TIME", "WHAT", "STATE", "DECISION", "DETAIL"), _action, "no action on record"),
+    "work": Layout(("ID", "TIME", "WHAT", "STATE", "TRIES", "DETAIL"), _work, "no work on record"),
+    "reports": Layout(("ID", "TIME", "KIND", "STATUS", "WHAT"), _report, "no report yet"),
+    "journal": Layout(("ID", "TIME", "SEVERITY", "TOPIC", "WHO", "WHAT"), _journal, "the journal is empty"),
+}
+
+
+def show_list(screen: Screen, topic: str, body: Item, now: Any, *, more: Callable[[object], str]) -> None:
+    """A page of a list.  `more` makes the command that shows the next page from its cursor."""
+    layout = LAYOUTS[topic]
+    items = body.get("items") or []
+    if not items:
+        screen.line(layout.empty)
+        return
+    screen.table(layout.head, [layout.row(one, now) for one in items], tones=TONES)
+    if body.get("next") is not None:
+        screen.line(f"older ones:  {more(body['next'])}")
+
+
+def show_record(screen: Screen, item: Item, now: Any) -> None:
+    """One record, whole: a line a value, nested values under their name."""
+    _values(screen, item, now, 0)
+
+
+def _values(screen: Screen, item: Item, now: Any, depth: int) -> None:
+    told = {key: value for key, value in item.items() if value is not None and value not in ("", [], {})}
+    width = max((len(_label(key)) for key in told), default=0)
+    for key, value in told.items():
+        label = " " * (2 * depth) + _label(key).ljust(width)
+        below = 2 * depth + width + 2
+        if isinstance(value, Mapping):
+            screen.line(label)
+            _values(screen, value, now, depth + 1)
+        elif isinstance(value, list) and any(isinstance(one, Mapping) for one in value):
+            screen.line(label)
+            for one in value:
+                _listed(screen, one, now, depth + 1)
+        elif isinstance(value, list):
+            screen.line(f"{label}  {', '.join(_told(key, one, now) for one in value)}", indent=below)
+        else:
+            screen.line(f"{label}  {_told(key, value, now)}", indent=below)
+
+
+def _listed(screen: Screen, one: Any, now: Any, depth: int) -> None:
+    """An item of a list of records, on one line."""
+    if not isinstance(one, Mapping):
+        screen.line(" " * (2 * depth) + f"- {one}", indent=2 * depth + 2)
+        return
+    parts = [f"{_label(key)} {_told(key, value, now)}" for key, value in one.items() if value not in (None, "", [], {})]
+    screen.line(" " * (2 * depth) + f"- {', '.join(parts)}", indent=2 * depth + 2)
+
+
+def _label(key: str) -> str:
+    return key.replace("_", " ")
+
+
+def _told(key: str, value: Any, now: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if key in _STATE_KEYS:
+        return status_word(value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{_label(name)} {_told(name, one, now)}" for name, one in value.items() if one is not None)
+    if isinstance(value, str) and parsed(value) is not None:
+        return shown(value, now)
+    return localised(str(value), now)

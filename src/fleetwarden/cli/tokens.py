@@ -1,0 +1,122 @@
+"""`token`: who may talk to the plane.  A secret is shown once, when it is made, and is stored nowhere.
+
+`--local` makes an admin token at the store itself while no plane runs: whoever owns the data folder is its owner.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from fleetwarden.cli.calling import Call, connected
+from fleetwarden.cli.listed import group
+from fleetwarden.cli.options import Duration
+from fleetwarden.cli.times import ago, parsed, shown
+from fleetwarden.domain.errors import Misconfigured, Refused
+
+__all__ = ["tokens"]
+
+tokens = group("token", "list", "Who may talk to the plane.")
+
+
+@tokens.command("create")
+@connected
+def create(
+    call: Call,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is called in lists and in the ledger.")] = "",
+    roles: Annotated[
+        list[str] | None,
+        typer.Option("--role", metavar="ROLE", help="viewer, ingest, operator, approver or admin; may stand twice."),
+    ] = None,
+    person: Annotated[str, typer.Option("--person", metavar="NAME", help="Who acts with it.  Default: its name.")] = "",
+    for_s: Annotated[
+        float | None, typer.Option("--for", metavar="SPAN", parser=Duration, help="How long it is valid: 12h, 30d.")
+    ] = None,
+    local: Annotated[
+        bool, typer.Option("--local", help="Make it at the store itself, while no plane runs: when no token is left.")
+    ] = False,
+) -> None:
+    """Make a token and print its secret, once."""
+    if local:
+        made, now = _at_the_store(call, name, tuple(roles or ("admin",)), person, for_s)
+    else:
+        if not name:
+            example = call.command("token create ana --role approver")
+            raise Misconfigured("a token needs a name", hint=f"such as {example}")
+        with call.authority(makes=True) as authority:
+            made = authority.create_token(name=name, roles=tuple(roles or ()), person=person, for_s=for_s)
+            now = authority.now()
+    if call.as_json:
+        call.show_json(made)
+        return
+    until = f", until {shown(made['expires_at'], now)}" if made.get("expires_at") else ""
+    call.screen.line(f"{made['name']}: {', '.join(made['roles'])}, acts as {made['person']}{until}", indent=2)
+    call.screen.line(str(made["secret"]))
+    call.screen.line("It is not shown again.  Use it as FLEET_TOKEN or with --token.")
+
+
+def _at_the_store(
+    call: Call, name: str, roles: tuple[str, ...], person: str, for_s: float | None
+) -> tuple[dict[str, Any], datetime | None]:
+    """A token made by whoever owns the data folder.  Raises Refused while a plane holds the store."""
+    from fleetwarden.cli.authority import opened
+
+    running = call.running()
+    if running is not None:
+        raise Refused(
+            f"process {running.pid} holds the store, so it cannot be opened here",
+            hint=f"with a valid token leave --local out; without one end the plane first: {call.command('down')}",
+        )
+    call.prepare_store(makes=True)
+    with opened(call.settings) as authority:
+        taken = {one["name"] for one in authority.tokens()["items"] if not one.get("revoked_at")}
+        made = authority.create_token(name=name or _free(taken), roles=roles, person=person or "admin", for_s=for_s)
+        return made, authority.now()
+
+
+def _free(taken: set[str]) -> str:
+    """`admin-local`, or the first of `admin-local-2`, … that no live token has."""
+    usual = "admin-local"
+    return next(
+        one for one in (usual, *(f"{usual}-{number}" for number in range(2, len(taken) + 3))) if one not in taken
+    )
+
+
+@tokens.command("list")
+@connected
+def list_(call: Call) -> None:
+    """Every token, without its secret."""
+    with call.authority() as authority:
+        body = authority.tokens()
+        now = authority.now()
+    if call.as_json:
+        call.show_json(body)
+        return
+    rows = []
+    for one in body["items"]:
+        until = parsed(one.get("expires_at"))
+        if one.get("revoked_at"):
+            state = f"revoked {ago(one['revoked_at'], now)}"
+        elif until is not None and now is not None and until <= now:
+            state = f"expired {ago(one['expires_at'], now)}"
+        else:
+            state = f"valid until {shown(one['expires_at'], now)}" if until is not None else "valid"
+        rows.append((one["name"], one["person"], ", ".join(one["roles"]), f"made {ago(one['at'], now)}", state))
+    if rows:
+        call.screen.table(("NAME", "ACTS AS", "ROLES", "MADE", "STATE"), rows)
+    else:
+        call.screen.line("no token exists")
+
+
+@tokens.command("revoke")
+@connected
+def revoke(call: Call, name: Annotated[str, typer.Argument(metavar="NAME", help="As it is listed.")]) -> None:
+    """End a token at once."""
+    with call.authority() as authority:
+        ended = authority.revoke_token(name)
+    if call.as_json:
+        call.show_json(ended)
+    else:
+        call.screen.line(f"{ended['name']} is revoked: it opens nothing any more")
