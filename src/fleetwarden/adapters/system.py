@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from threading import Event
+from threading import TIMEOUT_MAX, Event
 
 from fleetwarden.domain.identifiers import Micros
 
@@ -31,7 +31,7 @@ class SystemClock:
 
     def wait(self, event: Event, timeout_s: float) -> bool:
         """Wait until `event` is set or `timeout_s` (≥ 0) passed; returns whether it is set."""
-        return event.wait(max(0.0, timeout_s))
+        return event.wait(min(max(0.0, timeout_s), TIMEOUT_MAX))
 
 
 class SystemIds:
