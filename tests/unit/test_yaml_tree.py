@@ -156,7 +156,7 @@ def test_aliases_cannot_reach_deeper_than_written_values() -> None:
         ("a:\n\t- b", 2, "a tab used to indent?"),
         ("a:\n  - b\n c: d", 3, "does not fit the block above it"),
         ("- a\nb: 1", 2, "does not fit the list above it"),
-        ("x: 1\na: 'abc", 2, "a closing quote is missing"),
+        ("x: 1\na: 'abc\nb: 2\n", 2, "a closing quote is missing"),
         ("a: *x", 1, "no &x stands above it"),
         ("b: 1\na: &x [1, *x]", 2, "*x stands inside itself"),
         ("a: 1\n--- \nb: 2", 2, "a second document begins here"),

@@ -316,8 +316,8 @@ def _problem(error: yaml.YAMLError, file: str, text: str) -> Problem:
     said = str(getattr(error, "problem", None) or getattr(error, "reason", None) or error)
     plain = next((plain for part, plain in _PLAIN_WORDS if part in said), said)
     mark, begun = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
-    if begun is not None and "is not closed" in plain:
-        mark = begun  # a bracket is missed far behind the place where it was opened
+    if begun is not None and ("is not closed" in plain or "closing quote" in plain):
+        mark = begun  # it is missed far behind the place where it was opened
     last = text.rstrip().count("\n") + 1
     line = 0 if mark is None else min(mark.line + 1, last)  # the end of the file is its last line with something in it
     if begun is not None and begun.line + 1 < line:
