@@ -155,6 +155,10 @@ def test_a_relative_path_starts_where_it_was_written(folder: Path, name: str) ->
     assert getattr(load(folder, **{name: "~/x"}, HOME="/homes/me"), attribute) == Path("/homes/me/x")
 
 
+def test_a_path_that_leads_upwards_is_shown_without_detours(folder: Path) -> None:
+    assert load(folder, "FLEET_DATA_DIR=../data").fleet_data_dir == folder.parent.resolve() / "data"
+
+
 def test_a_home_that_the_environment_does_not_name_is_not_guessed(folder: Path) -> None:
     assert "names no HOME" in problems(folder, FLEET_DATA_DIR="~/x")[0].reason
 

@@ -378,11 +378,12 @@ def _from_env_file(folder: Path, problems: list[Problem], warnings: list[Problem
 
 def _as_path(one: _Written, environ: Mapping[str, str]) -> Path:
     """An absolute path.  `~` is the home directory that the environment names."""
-    if one.value != "~" and not one.value.startswith("~/"):
-        return one.start / one.value
-    if not environ.get("HOME"):
-        raise ValueError("begins with ~, but the environment names no HOME")
-    return Path(environ["HOME"]) / one.value[2:]
+    path = one.start / one.value
+    if one.value == "~" or one.value.startswith("~/"):
+        if not environ.get("HOME"):
+            raise ValueError("begins with ~, but the environment names no HOME")
+        path = Path(environ["HOME"]) / one.value[2:]
+    return path.resolve() if ".." in path.parts else path
 
 
 def _defaults(folder: Path, working_dir: Path) -> dict[str, Any]:
