@@ -1,4 +1,4 @@
-"""How long a change of the registry takes to be read: text to tree, and tree to fleet, for 1,000 and 10,000 services."""
+"""How long a changed registry takes to be read: text to tree and tree to fleet, for 1,000 and 10,000 services."""
 
 from __future__ import annotations
 
