@@ -22,13 +22,13 @@ from fleetwarden.domain.errors import Problem
 from fleetwarden.domain.identifiers import JsonValue
 from fleetwarden.web.plane import serving
 from fleetwarden.web.problems import BodyTimeout, BodyTooLarge, Malformed
+from fleetwarden.web.texts import problem_of_text
 
 __all__ = ["ClosedBody", "documented", "form_of", "json_body", "parsed_json", "validated"]
 
 DEPTH_MAX = 32
 WHOLE_MAX = 2**63 - 1
 FORM_FIELDS_MAX = 16
-_ALLOWED_CONTROLS = frozenset("\t\n\r")
 
 B = TypeVar("B", bound="ClosedBody")
 
@@ -104,23 +104,11 @@ def _refuse_unkeepable(value: JsonValue) -> None:
 
 def _problem_of_scalar(one: JsonValue) -> str | None:
     if isinstance(one, str):
-        return _problem_of_text(one)
+        return problem_of_text(one)
     if isinstance(one, float) and not math.isfinite(one):
         return "the body holds a number that is too large"
     if isinstance(one, int) and abs(one) > WHOLE_MAX:
         return "the body holds a whole number beyond 64 bits"
-    return None
-
-
-def _problem_of_text(text: str) -> str | None:
-    if text.isprintable():  # false for controls and surrogates, among others
-        return None
-    for character in text:
-        code = ord(character)
-        if 0xD800 <= code <= 0xDFFF:
-            return "a text holds half a surrogate pair, which is no character"
-        if (code < 0x20 or 0x7F <= code <= 0x9F) and character not in _ALLOWED_CONTROLS:
-            return f"a text holds the control character U+{code:04X}"
     return None
 
 
@@ -158,7 +146,7 @@ async def form_of(request: Request) -> dict[str, str]:
     if len(found) < len(pairs):
         raise Malformed("a field stands twice in the form")
     for value in found.values():
-        if problem := _problem_of_text(value):
+        if problem := problem_of_text(value):
             raise Malformed(problem)
     return found
 

@@ -26,11 +26,11 @@ from fleetwarden.web.page_view import read_page
 from fleetwarden.web.plane import plane_of
 from fleetwarden.web.problems import Malformed, status_of
 from fleetwarden.web.sessions import Session, Sessions
+from fleetwarden.web.texts import REASON_MAX
 
 __all__ = ["router"]
 
 Act: TypeAlias = Callable[[Request, Caller, dict[str, str]], str]  # does what a form asks, and says what came of it
-REASON_MAX = 2000
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.PackageLoader("fleetwarden.web"),
     autoescape=True,

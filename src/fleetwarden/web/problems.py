@@ -150,11 +150,11 @@ def answer_to_http_exception(request: Request, error: Exception) -> Response:
 
 def _methods_at(request: Request) -> list[str]:
     """All methods of an address; the router names only those of the first route that has it."""
-    found: set[str] = set()
-    for context in iter_route_contexts(request.app.routes):
-        match, _ = context.matches(request.scope)
-        if match is not Match.NONE:
-            found |= set(context.methods or ())
+    matching = [
+        one for one in iter_route_contexts(request.app.routes) if one.matches(request.scope)[0] is not Match.NONE
+    ]
+    exact = [one for one in matching if one.path == request.url.path]  # `/approvals/grant` is no `/approvals/{id}`
+    found = {method for one in exact or matching for method in one.methods or ()}
     return sorted(found | ({"HEAD"} if "GET" in found else set()))
 
 

@@ -19,6 +19,7 @@ from fleetwarden.domain.errors import Problem
 from fleetwarden.domain.identifiers import Micros, instant
 from fleetwarden.ports.stores import Page
 from fleetwarden.web.problems import Malformed
+from fleetwarden.web.texts import TEXT_PATTERN, problem_of_text
 
 __all__ = ["no_query", "page_from", "query_parameters"]
 
@@ -79,8 +80,8 @@ def page_from(request: Request, filters: Sequence[str], states: Sequence[str]) -
 
 
 def _text(name: str, value: str) -> str:
-    if not value or len(value) > TEXT_MAX or not value.isprintable():
-        raise _bad(name, "is no name", f"1 to {TEXT_MAX} printable characters")
+    if not value or len(value) > TEXT_MAX or problem_of_text(value):
+        raise _bad(name, "is no name", f"1 to {TEXT_MAX} characters")
     return value
 
 
@@ -123,7 +124,7 @@ def _cursor(value: str) -> int:
 
 def query_parameters(filters: Sequence[str], states: Sequence[str]) -> dict[str, Any]:
     """The same for OpenAPI."""
-    text = {"type": "string", "minLength": 1, "maxLength": TEXT_MAX}
+    text = {"type": "string", "minLength": 1, "maxLength": TEXT_MAX, "pattern": TEXT_PATTERN}
     state = {"type": "string", "enum": list(states)}
     schemas: dict[str, tuple[dict[str, Any], str]] = {
         "target": (text, "Only of this target."),

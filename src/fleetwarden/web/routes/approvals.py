@@ -5,20 +5,19 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends
-from pydantic import Field
 from starlette.responses import Response
 
 from fleetwarden.web import schemas
+from fleetwarden.web.addresses import JobId
 from fleetwarden.web.answers import answer
 from fleetwarden.web.bodies import ClosedBody, documented, json_body
 from fleetwarden.web.callers import AnyCaller, Plane
 from fleetwarden.web.queries import no_query
+from fleetwarden.web.texts import Reason
 
 __all__ = ["router"]
 
 router = APIRouter(tags=["approvals"], dependencies=[Depends(no_query)])
-JobId = Annotated[str, Field(min_length=1, max_length=64, examples=["action_approval:17"])]
-Reason = Annotated[str | None, Field(max_length=2000)]
 
 
 class Rejection(ClosedBody):

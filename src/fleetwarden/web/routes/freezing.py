@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 from starlette.responses import Response
 
 from fleetwarden.domain.errors import Problem
 from fleetwarden.web import schemas
+from fleetwarden.web.addresses import ActionId
 from fleetwarden.web.answers import answer
 from fleetwarden.web.bodies import ClosedBody, documented, json_body
 from fleetwarden.web.callers import AnyCaller, Plane
 from fleetwarden.web.problems import Malformed
 from fleetwarden.web.queries import no_query
+from fleetwarden.web.texts import Reason, RequiredReason
 
 __all__ = ["router"]
 
@@ -33,8 +35,14 @@ NotYet = Annotated[None, BeforeValidator(_not_yet), Field(description="Not suppo
 class FreezeOrder(ClosedBody):
     """`on` freezes all actuation, for `for_s` seconds or until it is taken back; off ends every freeze."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "if": {"properties": {"on": {"const": False}}},
+            "then": {"properties": {"for_s": {"type": "null"}}},
+        }
+    )
     on: bool
-    reason: Annotated[str | None, Field(max_length=2000)] = None
+    reason: Reason = None
     for_s: Annotated[float | None, Field(ge=1, le=366 * 86_400)] = None
     group: NotYet = None
     kind: NotYet = None
@@ -43,7 +51,7 @@ class FreezeOrder(ClosedBody):
 
 class Settlement(ClosedBody):
     outcome: Annotated[Literal["succeeded", "failed"], Field(alias="as")]
-    reason: Annotated[str, Field(min_length=1, max_length=2000)]
+    reason: RequiredReason
 
 
 @router.get("/freeze", response_model=schemas.FreezeStatus)
@@ -72,7 +80,7 @@ def list_unknown_outcomes(caller: AnyCaller, plane: Plane) -> Response:
 def settle_outcome(
     caller: AnyCaller,
     plane: Plane,
-    id: str,  # noqa: A002 - the address's own word
+    id: ActionId,  # noqa: A002 - the address's own word
     body: Annotated[Settlement, json_body(Settlement)],
 ) -> Response:
     """Say what became of an action whose outcome is unknown."""

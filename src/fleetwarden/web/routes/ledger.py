@@ -10,9 +10,11 @@ from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel
 from starlette.responses import Response
 
+from fleetwarden.app.listing import TOPICS
 from fleetwarden.domain.actions import ExecutionState, Verdict
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState, WorkState
 from fleetwarden.web import schemas
+from fleetwarden.web.addresses import short_id
 from fleetwarden.web.answers import answer
 from fleetwarden.web.callers import AnyCaller, Plane
 from fleetwarden.web.queries import no_query, page_from, query_parameters
@@ -21,7 +23,7 @@ __all__ = ["LISTED", "Listed", "router"]
 
 
 class Listed(NamedTuple):
-    """One kind of list: its address, the shape of an item, the filters that it takes, and the states that exist."""
+    """One kind of list: its address, the shapes of an item in a list and alone, its filters, and its states."""
 
     topic: str
     item: type[BaseModel]
@@ -58,7 +60,9 @@ def _page_of(listed: Listed) -> Callable[..., Response]:
 
 
 def _single_of(listed: Listed) -> Callable[..., Response]:
-    def show_one(caller: AnyCaller, plane: Plane, id: str) -> Response:  # noqa: A002 - the address's own word
+    ids = short_id(TOPICS[listed.topic].prefix)
+
+    def show_one(caller: AnyCaller, plane: Plane, id: str = ids) -> Response:  # noqa: A002 - the address's own word
         return answer(plane.lists.show(caller, listed.topic, id))
 
     return show_one

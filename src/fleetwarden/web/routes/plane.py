@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, BackgroundTasks, Depends, Request
-from pydantic import Field
 from starlette.responses import Response
 
 from fleetwarden.web import schemas
@@ -14,6 +13,7 @@ from fleetwarden.web.bodies import ClosedBody, documented, json_body
 from fleetwarden.web.callers import AnyCaller, Plane
 from fleetwarden.web.plane import serving
 from fleetwarden.web.queries import no_query
+from fleetwarden.web.texts import Reason
 
 __all__ = ["router"]
 
@@ -24,7 +24,7 @@ class ShutdownOrder(ClosedBody):
     """`services` true asks for a stop of every managed service and leaves the plane up; false ends the plane."""
 
     services: bool
-    reason: Annotated[str | None, Field(max_length=2000)] = None
+    reason: Reason = None
 
 
 @router.get("/health", response_model=schemas.Health, responses={503: {"model": schemas.Health}})

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from fleetwarden.domain.errors import NotFound
 from fleetwarden.domain.identifiers import name_problem
 from fleetwarden.web import schemas
+from fleetwarden.web.addresses import Name
 from fleetwarden.web.answers import answer
 from fleetwarden.web.bodies import ClosedBody, documented, json_body
 from fleetwarden.web.callers import AnyCaller, Plane
@@ -35,7 +36,7 @@ def get_policy(caller: AnyCaller, plane: Plane) -> Response:
 
 
 @router.get("/policy/overrides/{id}", response_model=schemas.Override)
-def get_override(caller: AnyCaller, plane: Plane, id: str) -> Response:  # noqa: A002 - the address's own word
+def get_override(caller: AnyCaller, plane: Plane, id: Name) -> Response:  # noqa: A002 - the address's own word
     """One rule that was written at run time."""
     name = _override_id(id)
     found = [one for one in plane.administration.overrides(caller) if one["id"] == name]
@@ -48,7 +49,7 @@ def get_override(caller: AnyCaller, plane: Plane, id: str) -> Response:  # noqa:
 def put_override(
     caller: AnyCaller,
     plane: Plane,
-    id: str,  # noqa: A002 - the address's own word
+    id: Name,  # noqa: A002 - the address's own word
     body: Annotated[OverrideOrder, json_body(OverrideOrder)],
 ) -> Response:
     """Write or replace a rule that stands before the file's."""
@@ -56,7 +57,7 @@ def put_override(
 
 
 @router.delete("/policy/overrides/{id}", status_code=204)
-def delete_override(caller: AnyCaller, plane: Plane, id: str) -> Response:  # noqa: A002 - the address's own word
+def delete_override(caller: AnyCaller, plane: Plane, id: Name) -> Response:  # noqa: A002 - the address's own word
     """Remove a rule that was written at run time."""
     plane.administration.delete_override(caller, _override_id(id))
     return Response(status_code=204)

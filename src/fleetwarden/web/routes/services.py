@@ -6,6 +6,7 @@ from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from fleetwarden.web import schemas
+from fleetwarden.web.addresses import Name
 from fleetwarden.web.answers import answer
 from fleetwarden.web.callers import AnyCaller, Plane
 from fleetwarden.web.queries import no_query
@@ -22,13 +23,13 @@ def list_services(caller: AnyCaller, plane: Plane) -> Response:
 
 
 @router.get("/services/{name}", response_model=schemas.Service, dependencies=[Depends(no_query)])
-def get_service(caller: AnyCaller, plane: Plane, name: str) -> Response:
+def get_service(caller: AnyCaller, plane: Plane, name: Name) -> Response:
     """One service."""
     return answer(plane.fleet.service(caller, name))
 
 
 @router.get("/services/{name}/explain", response_model=schemas.Explanation, dependencies=[Depends(no_query)])
-def explain_service(caller: AnyCaller, plane: Plane, name: str) -> Response:
+def explain_service(caller: AnyCaller, plane: Plane, name: Name) -> Response:
     """Why it stands where it stands: rule, budgets, evidence, and what would change the answer."""
     return answer(plane.explaining.explain(caller, name))
 

@@ -11,11 +11,13 @@ from starlette.responses import Response
 from fleetwarden.app.identity import Role
 from fleetwarden.domain.identifiers import name_problem
 from fleetwarden.web import schemas
+from fleetwarden.web.addresses import NAME_PATTERN, Name
 from fleetwarden.web.answers import answer
 from fleetwarden.web.bodies import ClosedBody, documented, json_body
 from fleetwarden.web.callers import AnyCaller, Plane
 from fleetwarden.web.problems import Malformed
 from fleetwarden.web.queries import no_query
+from fleetwarden.web.texts import TEXT_PATTERN
 
 __all__ = ["router"]
 
@@ -25,9 +27,14 @@ router = APIRouter(tags=["tokens"], dependencies=[Depends(no_query)])
 class TokenOrder(ClosedBody):
     """`person` is what the ledger attributes (default: the token's name); `for_s` ends the token after that long."""
 
-    name: Annotated[str, Field(min_length=1, max_length=63)]
-    roles: Annotated[list[str], Field(min_length=1, max_length=len(Role), examples=[["viewer"]])]
-    person: Annotated[str | None, Field(min_length=1, max_length=200)] = None
+    name: Annotated[str, Field(min_length=1, max_length=63, json_schema_extra={"pattern": NAME_PATTERN})]
+    roles: Annotated[
+        list[Annotated[str, Field(json_schema_extra={"enum": [role.value for role in Role]})]],
+        Field(min_length=1, max_length=len(Role)),
+    ]
+    person: Annotated[str | None, Field(min_length=1, max_length=200, json_schema_extra={"pattern": TEXT_PATTERN})] = (
+        None
+    )
     for_s: Annotated[float | None, Field(ge=1, le=3660 * 86_400)] = None
 
 
@@ -47,7 +54,7 @@ def create_token(caller: AnyCaller, plane: Plane, body: Annotated[TokenOrder, js
 
 
 @router.delete("/tokens/{name}", response_model=schemas.Token)
-def revoke_token(caller: AnyCaller, plane: Plane, name: str) -> Response:
+def revoke_token(caller: AnyCaller, plane: Plane, name: Name) -> Response:
     """End a token at once, with every session of a browser that was opened with it."""
     return answer(plane.administration.revoke_token(caller, _printable(name)))
 
