@@ -1,0 +1,42 @@
+"""Fixtures of the crash matrix: one server process that forks planes, and worlds that clean up after themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.crash import world as worlds
+from tests.acceptance.crash.databases import PostgresqlDatabase, SqliteDatabase
+from tests.acceptance.crash.world import Server, World
+
+MakeWorld = Callable[..., World]
+
+
+@pytest.fixture(scope="session")
+def plane_server() -> Iterator[Server]:
+    with worlds.server() as made:
+        yield made
+
+
+@pytest.fixture
+def make_world(request: pytest.FixtureRequest, tmp_path: Path, plane_server: Server) -> Iterator[MakeWorld]:
+    """`make_world("sqlite" | "postgresql", **settings)`; what it started is ended with the test."""
+    with ExitStack() as stack:
+
+        def make(kind: str, **settings: str) -> World:
+            folder = tmp_path / f"w{len(list(tmp_path.iterdir()))}"
+            folder.mkdir()
+            database: SqliteDatabase | PostgresqlDatabase
+            if kind == "sqlite":
+                database = SqliteDatabase(folder / "data" / "fleet.db")
+            else:
+                database = PostgresqlDatabase(request.getfixturevalue("postgresql"))
+            stack.callback(database.close)
+            world = World(folder, database, plane_server, settings)
+            stack.callback(world.close)
+            return world
+
+        yield make

@@ -1,0 +1,88 @@
+"""The real processes of one test world, as the kernel tells them; nothing here is the product's.
+
+Everything that a world starts inherits `CRASH_WORLD=<name>`, so that a test finds and ends exactly its own processes,
+also those that carry no marker of the product.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["WORLD", "Instance", "end_all", "instances", "wait_gone"]
+
+WORLD = "CRASH_WORLD"
+MARKER = "FLEETWARDEN_INSTANCE"
+PATIENCE_S = 20.0
+
+
+class Instance(NamedTuple):
+    """One live process that carries the marker `<fleet>/<service>/<index>/<key>`."""
+
+    pid: int
+    fleet: str
+    service: str
+    index: int
+    key: str
+
+    @property
+    def start(self) -> tuple[str, int, str]:
+        """What it was started as, as its own log names it."""
+        return self.service, self.index, self.key
+
+
+def instances(world: str) -> list[Instance]:
+    """Every live process of the world that carries a marker, by service and index."""
+    found = []
+    for pid, environment in _of_world(world):
+        if marker := environment.get(MARKER):
+            fleet, service, index, key = marker.split("/", 3)
+            found.append(Instance(pid, fleet, service, int(index), key))
+    return sorted(found, key=lambda one: (one.service, one.index, one.pid))
+
+
+def end_all(world: str) -> None:
+    """End every process of the world, marked or not, and see it gone."""
+    pids = [pid for pid, _ in _of_world(world)]
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    for pid in pids:
+        wait_gone(pid)
+
+
+def wait_gone(pid: int) -> None:
+    """Until the process has ended (a zombie has)."""
+    until = time.monotonic() + PATIENCE_S
+    while _lives(pid):
+        if time.monotonic() > until:
+            raise TimeoutError(f"pid {pid} did not end")
+        time.sleep(0.002)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        line = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return line.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def _of_world(world: str) -> Iterator[tuple[int, dict[str, str]]]:
+    needle = f"{WORLD}={world}"
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit() or int(entry) == os.getpid():
+            continue
+        try:
+            body = Path(f"/proc/{entry}/environ").read_bytes()
+        except OSError:  # it ended in between, or is not ours to read
+            continue
+        pairs = body.decode("utf-8", "surrogateescape").split("\0")
+        if needle in pairs:
+            yield int(entry), dict(pair.split("=", 1) for pair in pairs if "=" in pair)

@@ -1,0 +1,322 @@
+"""The real plane in a process of its own, driven through a list of steps, killed at the place that the plan names.
+
+    python -m tests.acceptance.crash.runner            plans as lines of JSON on stdin, one process forked for each
+    python -m tests.acceptance.crash.runner PLAN.json  one plan in this very process
+
+The plane is composed as the product composes it; only what has a seam (store, actuator, spawner, signaller, slot files,
+clock) has a decorator in front.  Passes are run by hand, one after the other, so that a kill point is the same place in
+every run; with `threads` in the plan the plane runs as `up` runs it.  A plan that was interrupted is taken up again at
+the step in which the plane died: what people do is written so that doing it again is harmless.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import psycopg
+
+from fleetwarden.adapters.substrates.process.signalling import PosixSignaller
+from fleetwarden.adapters.substrates.process.spawning import PosixSpawner
+from fleetwarden.adapters.substrates.process.substrate import ProcessSubstrate
+from fleetwarden.adapters.system import SystemClock
+from fleetwarden.app import substrates
+from fleetwarden.app.approving import NotCarriedOut
+from fleetwarden.app.bootstrap import Plane
+from fleetwarden.app.identity import Caller, Role
+from fleetwarden.app.settings import load_settings
+from fleetwarden.domain.errors import Conflict
+from fleetwarden.domain.lifecycles import OPEN_APPROVALS, OPEN_RECORDS, ApprovalState, OutboxState
+from fleetwarden.ports.stores import Page, Tx
+from fleetwarden.store import postgresql_engine, sqlite_engine
+from fleetwarden.store.opening import open_store
+from fleetwarden.store.statements import Statement
+from tests.acceptance.crash import processes
+from tests.acceptance.crash.seams import ObservedActuator, ObservedSignaller, ObservedSlots, ObservedSpawner
+from tests.acceptance.crash.seams import ObservedStore, Steps
+
+PERSON = Caller(person="alice", token="of a test", roles=(Role.ADMIN.value,))
+TICKS = ("configuration", "fleet_reconciler", "worker", "action_executor")
+ROUNDS_MAX = 80
+ADVANCE_S = 20.0
+PR_SET_CHILD_SUBREAPER = 36
+
+Json = dict[str, Any]
+
+
+class ShiftedClock(SystemClock):
+    """This machine's clock, moved forward by hand: waiting for a horizon costs no time."""
+
+    def __init__(self, offset: Path) -> None:
+        self._file = offset
+        self._offset_s = float(offset.read_text(encoding="ascii")) if offset.exists() else 0.0
+
+    def now(self) -> int:
+        return super().now() + int(self._offset_s * 1_000_000)
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self._offset_s
+
+    def advance(self, seconds: float) -> None:
+        self._offset_s += seconds
+        self._file.write_text(str(self._offset_s), encoding="ascii")
+
+
+class Driver:
+    """One plane and what people do to it."""
+
+    def __init__(self, plan: Json) -> None:
+        self.plan = plan
+        self.folder = Path(plan["folder"])
+        self.steps = Steps(self.folder / plan["trace"], plan["kill"])
+        self.steps.armed = plan["armed"]
+        self.clock = ShiftedClock(self.folder / "clock.offset")
+        self.actuator: ObservedActuator | None = None
+        self._begin(plan["from"])
+        settings = load_settings(Path(plan["config"]), {**os.environ, **plan["environment"]})
+        store = ObservedStore(open_store(settings.store_url, self.clock), self.steps)
+        with patch.object(substrates, "ProcessSubstrate", self._substrate):
+            self.plane = Plane(settings, store=store, clock=self.clock)
+        if plan["threads"]:
+            self.plane.start()
+
+    def _substrate(self, *arguments: Any, **options: Any) -> ProcessSubstrate:
+        """The product's own substrate with a decorator at each of its seams."""
+        spawner = ObservedSpawner(PosixSpawner(), self.steps)
+        signaller = ObservedSignaller(PosixSignaller(), self.steps)
+        made = ProcessSubstrate(*arguments, **options, spawner=spawner, signaller=signaller)
+        made.supervisor.slots = ObservedSlots(made.supervisor.slots, self.steps)  # type: ignore[assignment]
+        self.actuator = ObservedActuator(made.actuator, self.steps)
+        made.actuator = self.actuator  # type: ignore[assignment]
+        return made
+
+    def run(self) -> None:
+        """All steps from `from` on; the number of the step that has begun is written down before it begins."""
+        for number, (verb, *arguments) in enumerate(self.plan["steps"]):
+            if number >= self.plan["from"]:
+                self._begin(number)
+                getattr(self, f"do_{verb}")(*arguments)
+        uses = self.plane.store.read(self._uses)
+        (self.folder / "uses.json").write_text(json.dumps(uses), encoding="utf-8")
+        self.plane.stop()
+
+    def _begin(self, number: int) -> None:
+        (self.folder / "progress").write_text(str(number), encoding="ascii")
+
+    # --- what happens in a plan
+
+    def do_arm(self) -> None:
+        """From here on steps are counted."""
+        self.steps.armed = True
+
+    def do_settle(self, patience_s: float = 240.0) -> None:
+        """Run until nothing changes any more; if something waits for time, let time pass."""
+        waited = 0.0
+        while True:
+            self._until_quiet()
+            if waited >= patience_s or not self._waits():
+                return
+            self.do_advance(ADVANCE_S)
+            waited += ADVANCE_S
+
+    def do_tick(self, name: str) -> None:
+        """One pass of one controller."""
+        self.plane.tick(name)
+        self._calls_ended()
+
+    def do_advance(self, seconds: float) -> None:
+        """Let time pass, for the plane and for the database."""
+        before = self.plane.store.read(lambda tx: tx.now())
+        self.clock.advance(seconds)
+        if self.plan["database"].startswith("postgresql"):
+            with psycopg.connect(self.plan["database"], autocommit=True) as connection:
+                connection.execute("UPDATE shift.clock SET seconds = seconds + %s", [seconds])
+        passed = self.plane.store.read(lambda tx: tx.now()) - before
+        assert passed >= seconds * 1_000_000, "the store's time did not follow: it is read some other way by now"
+
+    def do_write(self, name: str, text: str) -> None:
+        """Somebody edits a file of the configuration folder."""
+        (Path(self.plan["config"]) / name).write_text(text, encoding="utf-8")
+
+    def do_remove(self, name: str) -> None:
+        (Path(self.plan["config"]) / name).unlink(missing_ok=True)
+
+    def do_lose(self, service: str, index: int) -> None:
+        """kill -9 of one instance."""
+        for one in processes.instances(self.plan["world"]):
+            if (one.service, one.index) == (service, index):
+                with (self.folder / "lost").open("a", encoding="utf-8") as lost:
+                    lost.write(f"{one.service}/{one.index}/{one.key}\n")
+                os.kill(one.pid, signal.SIGKILL)
+                processes.wait_gone(one.pid)
+
+    def do_grant(self) -> None:
+        """A person grants whatever waits for one."""
+        for approval in self.plane.store.read(lambda tx: tx.approvals.in_state(ApprovalState.PENDING)):
+            try:
+                self.plane.approving.answer(PERSON, approval.id, decision="approved", reason="go on")
+            except NotCarriedOut:
+                continue
+
+    def do_reject(self) -> None:
+        for approval in self.plane.store.read(lambda tx: tx.approvals.in_state(*OPEN_APPROVALS)):
+            try:
+                self.plane.approving.answer(PERSON, approval.id, decision="denied", reason="no")
+            except Conflict:
+                continue
+
+    def do_freeze(self) -> None:
+        """Freeze the fleet, once."""
+        if not self.plane.administration.freeze_status(PERSON)["freezes"]:
+            answer = self.plane.administration.freeze(PERSON, reason="a test", for_s=None)
+            (self.folder / "in_flight.json").write_text(json.dumps(answer["in_flight"]), encoding="utf-8")
+
+    def do_thaw(self) -> None:
+        self.plane.administration.thaw(PERSON, reason="a test")
+
+    def do_during_next_call(self, verb: str) -> None:
+        """What somebody will do while the next call is on its way, before it has any effect."""
+        assert self.actuator is not None
+        self.actuator.during = getattr(self, f"do_{verb}")
+
+    # --- one round after the other
+
+    def _until_quiet(self) -> None:
+        before, same = None, 0
+        for _ in range(ROUNDS_MAX):
+            self._round()
+            now = self.plane.store.read(self._state)
+            same = same + 1 if now == before else 0
+            before = now
+            if same >= 2 and not self._busy():
+                return
+        raise AssertionError(f"still not quiet after {ROUNDS_MAX} rounds: {before}")
+
+    def _round(self) -> None:
+        if self.plan["threads"]:
+            time.sleep(0.15)
+            return
+        for name in TICKS:
+            self.plane.tick(name)
+        self._calls_ended()
+
+    def _calls_ended(self) -> None:
+        while self.plane.executor.executing():
+            time.sleep(0.001)
+
+    def _busy(self) -> bool:
+        """Whether the next round has something to do: with threads a round may come in the middle of anything."""
+        return bool(self.plan["threads"] and (self.plane.executor.executing() or self._differs()))
+
+    def _differs(self) -> bool:
+        """Whether the processes are not as declared, where the plan says how many there have to be."""
+        declared = self.plan.get("declared") or {}
+        living = [one.service for one in processes.instances(self.plan["world"])]
+        return any(living.count(service) != count for service, count in declared.items())
+
+    @staticmethod
+    def _state(tx: Tx) -> list[Any]:
+        """What changes whenever anything of interest happens."""
+        page = Page(limit=30)
+        return [
+            [one.seq for one in tx.decisions.list(Page(limit=1))],
+            [(one.seq, one.state.value) for one in tx.outbox.list(page)],
+            [(one.seq, one.status.value) for one in tx.approvals.list(page)],
+            [one.seq for one in tx.executions.list(Page(limit=1))],
+            [(one.seq, one.state.value) for one in tx.work.list(page)],
+        ]
+
+    def _waits(self) -> bool:
+        """Whether anything can only go on once time has passed."""
+
+        def run(tx: Tx) -> bool:
+            states = (*OPEN_RECORDS, OutboxState.RECOVERY_PENDING)
+            work = [one for one in tx.work.list(Page(limit=200)) if one.kind != "deploy_watch"]
+            return (
+                bool(tx.outbox.in_state(*states))
+                or bool(tx.approvals.in_state(ApprovalState.GRANTED))
+                or any(one.state.value in ("ready", "leased") for one in work)
+            )
+
+        away = [name for name in ("fleet_reconciler", "action_executor") if not self.plane.loop.states[name].leader]
+        return bool(away) or self.plane.store.read(run)
+
+    @staticmethod
+    def _uses(tx: Tx) -> Json:
+        """What the product itself counts against its budgets, for the auditor to compare."""
+        targets = {(one.request.kind, one.request.target) for one in tx.decisions.list(Page(limit=500))}
+        return {
+            f"{kind} {target}": len(tx.decisions.uses(kind, target, 0, dry_run=False, limit=1000))
+            for kind, target in sorted(targets)
+        }
+
+
+def drive(plan: Json) -> None:
+    """Run one plan in this process."""
+    os.environ[processes.WORLD] = plan["world"]
+    Driver(plan).run()
+
+
+def warm_up() -> None:
+    """Do once what every plane would do again: load both engines and compile all statements."""
+    assert sqlite_engine
+    assert postgresql_engine
+    for one in gc.get_objects():
+        if isinstance(one, Statement):
+            assert one.sqlite
+            assert one.postgresql
+
+
+def serve() -> None:
+    """Fork a process for each plan that comes in; say how it ended.
+
+    What a killed plane leaves behind becomes our child, and is reaped while we wait for the next one.
+    """
+    warm_up()
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    for line in sys.stdin:
+        plan = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            _in_a_child(Path(plan["folder"]) / "plane.log", lambda plan=plan: drive(plan))
+        ended, status = 0, 0
+        while ended != child:
+            ended, status = os.wait()
+        print(json.dumps({"code": os.waitstatus_to_exitcode(status)}), flush=True)
+
+
+def _in_a_child(log: Path, work: Callable[[], None]) -> None:
+    """Never returns."""
+    code = 70
+    try:
+        os.setsid()
+        with log.open("ab", buffering=0) as output, Path(os.devnull).open("rb") as nothing:
+            os.dup2(nothing.fileno(), 0)
+            os.dup2(output.fileno(), 1)
+            os.dup2(output.fileno(), 2)
+        try:
+            work()
+            code = 0
+        except BaseException:  # noqa: BLE001 - the parent only sees the code, a person reads the log
+            traceback.print_exc()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        drive(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
+    else:
+        serve()

@@ -1,0 +1,252 @@
+"""One test world: a configuration folder, a database, real processes, and planes that are run and killed in it.
+
+A service of a world is a shell that notes its own start with its marker in `starts` and then becomes `sleep`; what it
+notes is evidence that no plane and no database had a hand in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from tests.acceptance.crash import processes
+from tests.acceptance.crash.processes import Instance
+
+__all__ = ["Database", "Server", "Service", "World", "registry", "server"]
+
+ROOT = Path(__file__).resolve().parents[3]
+SETTINGS = {
+    "FLEET_RECONCILER": "true",
+    "FLEET_RECONCILER_INTERVAL": "1",
+    "FLEET_CONFIG_POLL_S": "0.2",
+    "FLEET_ACTUATOR": "process",
+    "FLEET_HOST": "h1",
+    "FLEET_EXECUTOR_THREADS": "1",  # one call after the other: a kill point is the same place in every run
+    "FLEET_LOG_LEVEL": "warning",
+}
+AUTO = """\
+version: 1
+rules:
+  - {kind: "*_service", target: "*", tier: auto, rate_limit: {max: 3, window_s: 3600},
+     blast_radius: {max_targets: 9, window_s: 3600}}
+"""
+STUBBORN = "trap '' TERM; "
+
+
+class Database(Protocol):
+    """Where a world's store is."""
+
+    url: str
+
+    def rows(self, sql: str) -> list[dict[str, Any]]:
+        """What a plain driver reads."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """One service of the registry.  `stubborn`: it ignores SIGTERM."""
+
+    name: str
+    replicas: int = 1
+    desired: str = "running"
+    mode: str = "live"
+    command: str = ""
+    stubborn: bool = False
+
+    def entry(self, starts: Path) -> dict[str, Any]:
+        trap = STUBBORN if self.stubborn else ""
+        noted = f'{trap}echo "$FLEETWARDEN_INSTANCE $$" >> "{starts}"; exec sleep 900'
+        command = [self.command] if self.command else ["/bin/sh", "-c", noted]
+        process = {"command": command, "stop_grace_s": 0.2}
+        return {
+            "name": self.name,
+            "replicas": self.replicas,
+            "desired": self.desired,
+            "mode": self.mode,
+            "process": process,
+        }
+
+
+def registry(starts: Path, services: Sequence[Service]) -> str:
+    """The text of fleet.yml; JSON is YAML."""
+    return json.dumps({"version": 1, "services": [one.entry(starts) for one in services]})
+
+
+class Server:
+    """The process that forks a plane for each plan."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.acceptance.crash.runner"],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, plan: Mapping[str, Any]) -> int:
+        """The exit code; -9 if it was killed."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(plan) + "\n")
+        self._process.stdin.flush()
+        return int(json.loads(self._process.stdout.readline())["code"])
+
+    def close(self) -> None:
+        self._process.communicate()
+
+
+@contextlib.contextmanager
+def server() -> Iterator[Server]:
+    made = Server()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@dataclass
+class World:
+    """`run` runs steps until they end or the plane is dead; `killed_in` is the step in which it died."""
+
+    folder: Path
+    database: Database
+    server: Server
+    settings: dict[str, str] = field(default_factory=dict)
+    name: str = field(default_factory=lambda: secrets.token_hex(6))
+    runs: int = 0
+    killed_in: int = 0
+
+    def __post_init__(self) -> None:
+        self.config.mkdir(parents=True)
+        self.data.mkdir()
+        self.write("policy.yml", AUTO)
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "fleet"
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    @property
+    def starts_file(self) -> Path:
+        return self.folder / "starts"
+
+    def write(self, name: str, text: str) -> None:
+        (self.config / name).write_text(text, encoding="utf-8")
+
+    def declare(self, *services: Service) -> None:
+        self.write("fleet.yml", registry(self.starts_file, services))
+
+    @property
+    def environment(self) -> dict[str, str]:
+        places = {"FLEET_DATA_DIR": str(self.data), "FLEET_STORE_URL": self.database.url}
+        return SETTINGS | places | self.settings
+
+    def plan(self, steps: Sequence[Sequence[Any]], *, kill: str | None, start: int, **more: Any) -> dict[str, Any]:
+        self.runs += 1
+        return {
+            "world": self.name,
+            "folder": str(self.folder),
+            "config": str(self.config),
+            "database": self.database.url,
+            "environment": self.environment,
+            "trace": f"trace.{self.runs}",
+            "steps": steps,
+            "from": start,
+            "kill": kill,
+            "armed": start > 0 or "arm" not in {step[0] for step in steps},
+            "threads": False,
+        } | more
+
+    def run(self, steps: Sequence[Sequence[Any]], *, kill: str | None = None, start: int = 0, **more: Any) -> bool:
+        """One plane.  Returns whether it was killed; anything but that and a clean end is an error of the test."""
+        code = self.server.run(self.plan(steps, kill=kill, start=start, **more))
+        self.killed_in = int((self.folder / "progress").read_text(encoding="ascii"))
+        if code not in (0, -signal.SIGKILL):
+            raise AssertionError(f"the plane ended with {code}:\n{self.log()}")
+        if code == 0 and kill is not None:
+            raise AssertionError(f"the plane never came to {kill}; it passed:\n{' '.join(self.trace(self.runs))}")
+        return code != 0
+
+    def run_on(self, steps: Sequence[Sequence[Any]], kills: Sequence[str | None], **more: Any) -> None:
+        """A plane for each kill, each taking up what the one before was doing; the last kill is None: it ends."""
+        start = 0
+        for kill in kills:
+            if self.run(steps, kill=kill, start=start, **more):
+                start = self.killed_in
+
+    def trace(self, run: int) -> list[str]:
+        """The steps that a run passed, in order."""
+        path = self.folder / f"trace.{run}"
+        return path.read_text(encoding="ascii").split() if path.exists() else []
+
+    def log(self) -> str:
+        path = self.folder / "plane.log"
+        return path.read_text(encoding="utf-8", errors="replace")[-6000:] if path.exists() else "(no log)"
+
+    # --- evidence
+
+    def living(self) -> list[Instance]:
+        return processes.instances(self.name)
+
+    def starts(self) -> list[tuple[str, int, str]]:
+        """Every start that a service noted itself: service, index, key."""
+        return _noted(self.starts_file)
+
+    def lost(self) -> list[tuple[str, int, str]]:
+        """What the test killed itself."""
+        return _noted(self.folder / "lost")
+
+    def uses(self) -> dict[str, int]:
+        found: dict[str, int] = json.loads((self.folder / "uses.json").read_text(encoding="utf-8"))
+        return found
+
+    def wait_for(self, true: Callable[[], bool], what: str, patience_s: float = 30.0) -> None:
+        until = time.monotonic() + patience_s
+        while not true():
+            if time.monotonic() > until:
+                raise AssertionError(f"in vain waited for: {what}\n{self.log()}")
+            time.sleep(0.01)
+
+    def close(self) -> None:
+        """End every process of this world, and remove what it wrote."""
+        processes.end_all(self.name)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def plane(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """The product's own command, in this world."""
+        environment = {**os.environ, **self.environment, processes.WORLD: self.name}
+        with (self.folder / "plane.log").open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "fleetwarden", *arguments, "--config", str(self.config)],
+                cwd=self.folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+
+def _noted(path: Path) -> list[tuple[str, int, str]]:
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    found = []
+    for line in lines:
+        marker = line.partition(" ")[0].split("/")
+        service, index, key = marker[-3:]
+        found.append((service, int(index), key))
+    return found
