@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetwarden.domain.actions import ActionRequest, Kind, Source
-from fleetwarden.domain.convergence import Need, Rest, converge, identity, still_needed
+from fleetwarden.domain.convergence import Need, Rest, converge, identity, still_needed, undecidable
 from fleetwarden.domain.fleet import (
     DesiredState,
     InstanceStatus,
@@ -195,3 +195,25 @@ def test_a_changed_declaration_is_another_action() -> None:
 def test_a_persons_own_wish_is_not_measured_against_the_fleet() -> None:
     service = declared()
     assert still_needed(wish(service, Kind.STOP, source=Source.OPERATOR), service, seen(UP, UP)) is None
+
+
+@pytest.mark.req("ACT-2", "PRO-1")
+@pytest.mark.parametrize("source", [Source.RECONCILER, Source.OPERATOR])
+def test_a_mode_that_was_changed_meanwhile_holds_for_whoever_asked(source: Source) -> None:
+    request = wish(declared(), Kind.RESTART, source=source)
+    down = seen(DOWN, DOWN)
+    assert still_needed(request, declared(), down) is None
+    assert "observe" in str(still_needed(request, declared(mode=Mode.OBSERVE), down))
+    assert "dry_run" in str(still_needed(request, declared(mode=Mode.DRY_RUN), down))
+    simulated = msgspec.structs.replace(request, dry_run=True)
+    assert still_needed(simulated, declared(mode=Mode.DRY_RUN), down) is None
+
+
+@pytest.mark.req("POL-8")
+def test_what_nobody_can_judge_now_is_waited_for_and_not_ended() -> None:
+    request = wish(declared(), Kind.RESTART)
+    unknown = seen(UP, UP, status=ServiceStatus.UNKNOWN)
+    assert undecidable(request, None) == "web cannot be observed now"
+    assert "unknown" in str(undecidable(request, unknown))
+    assert undecidable(msgspec.structs.replace(request, source=Source.OPERATOR), unknown) is None
+    assert undecidable(request, seen(DOWN, DOWN)) is None

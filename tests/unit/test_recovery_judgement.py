@@ -104,6 +104,24 @@ def test_a_stop_is_proved_by_its_key_or_by_instances_that_are_gone() -> None:
     assert judge(stop, look(HORIZON + 1, instance(0, "old"), instance(1, "old"))).done is False
 
 
+@pytest.mark.req("AUT-10")
+def test_what_died_by_itself_was_not_stopped() -> None:
+    stop = record(Kind.STOP, before={"existing": 2, "total": 2})
+    dead = look(HORIZON + 1, instance(0, "older"), instance(1, "older"), existing=0)
+    assert judge(stop, msgspec.structs.replace(dead, observed_at=HORIZON)).done is None
+    judgement = judge(stop, dead)
+    assert (judgement.done, judgement.code) == (False, "partial")
+    other = look(HORIZON + 1, presence=Presence.STOPPED_BY_US, stop_key="older")
+    assert judge(stop, other).done is False
+
+
+@pytest.mark.req("PRO-6")
+def test_a_start_adds_to_what_lives_already() -> None:
+    start = record(Kind.START, before={"existing": 1, "total": 1}, replicas=2)
+    assert judge(start, look(CALLED + 1, instance(0, "older"), instance(1, KEY))).done is True
+    assert judge(start, look(HORIZON + 1, instance(0, "older"))).done is False
+
+
 @pytest.mark.req("PRO-8")
 def test_without_a_lateness_bound_only_a_person_settles_negatives() -> None:
     restart = msgspec.structs.replace(record(Kind.RESTART, replica=1), negatives_by_person=True)
@@ -112,12 +130,22 @@ def test_without_a_lateness_bound_only_a_person_settles_negatives() -> None:
 
 
 @pytest.mark.req("AUT-10")
-def test_evidence_without_key_or_start_time_is_left_to_a_person() -> None:
-    restart = record(Kind.RESTART)
-    blank = ObservedInstance(id="0", status=InstanceStatus.UP)
-    assert judge(restart, look(HORIZON + 1, blank)).done is None
-    dated = msgspec.structs.replace(blank, started_at=CALLED + 5)
-    assert judge(record(Kind.RESTART, before={"total": 1}), look(HORIZON + 1, dated)).done is True
+def test_without_keys_an_identity_that_was_not_there_before_is_the_evidence() -> None:
+    blank = ObservedInstance(id="0", status=InstanceStatus.UP, identity="new")
+    assert judge(record(Kind.RESTART), look(HORIZON + 1, blank)).done is None
+    before = {"existing": 1, "total": 1, "instances": [{"id": "0", "identity": "old"}]}
+    known = record(Kind.RESTART, before=before)  # type: ignore[arg-type]
+    assert judge(known, look(CALLED + 1, blank)).done is True
+    same = msgspec.structs.replace(blank, identity="old", started_at=HORIZON * 5)
+    assert judge(known, look(HORIZON + 1, same)).done is False
+
+
+@pytest.mark.req("AUT-10")
+def test_a_list_of_what_ran_before_that_was_cut_proves_nothing() -> None:
+    before = {"existing": 2, "total": 2, "instances": [{"id": "0", "identity": "old"}]}
+    cut = record(Kind.RESTART, before=before)  # type: ignore[arg-type]
+    other = ObservedInstance(id="1", status=InstanceStatus.UP, identity="new")
+    assert judge(cut, look(HORIZON + 1, other)).done is None
 
 
 @pytest.mark.req("AUT-8")

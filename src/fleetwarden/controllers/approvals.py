@@ -8,23 +8,24 @@ approval row is never the work itself.  No self-approval, no second answer by on
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import TypeAlias
 
 import msgspec
 import structlog
 
-from fleetwarden.controllers.gate import Gate, busy_reason, file_approval, rule_on
+from fleetwarden.controllers.gate import Gate, busy_reason, file_approval, rule_on, stale_reason
 from fleetwarden.controllers.recheck import end_approval
 from fleetwarden.controllers.sightings import Sightings
 from fleetwarden.controllers.wakes import Wakes
 from fleetwarden.controllers.worker import Step
 from fleetwarden.domain.actions import ActionApproval, ActionRequest, Evidence, Verdict, Vote
-from fleetwarden.domain.convergence import facts, still_needed
+from fleetwarden.domain.convergence import facts, still_needed, undecidable
 from fleetwarden.domain.errors import Conflict, Refused
 from fleetwarden.domain.fleet import ObservedService, Service
 from fleetwarden.domain.identifiers import rfc3339
 from fleetwarden.domain.lifecycles import OPEN_RECORDS, ApprovalState
 from fleetwarden.domain.policy import Ruling
-from fleetwarden.ports.configuration import ConfigurationSource
+from fleetwarden.ports.configuration import Configuration, ConfigurationSource
 from fleetwarden.ports.stores import DecisionDraft, Store, Tx, WorkDraft, WorkItem
 from fleetwarden.ports.system import IdSource
 
@@ -32,6 +33,7 @@ __all__ = ["WORK_KIND", "ApprovalDesk", "Voiced"]
 
 log = structlog.get_logger(__name__)
 WORK_KIND = "approved_action"
+_Seen: TypeAlias = tuple[Service | None, ObservedService | None]  # one look, and the declaration that it went by
 RETRY_S = 5.0  # while something temporary (freeze, rate, another action) holds a granted request
 
 
@@ -69,11 +71,12 @@ class ApprovalDesk:
         Raises NotFound, Conflict (already ended or already answered by this person), Refused (own request).
         """
         approval = self._store.read(lambda tx: tx.approvals.get(seq))
-        service, observed = self._look(approval.request)
-        configuration, freeze_file = self._configuration.current(), self._configuration.freeze_file()
+        seen = self._look(approval.request)
+        freeze_file = self._configuration.freeze_file()
 
         def run(tx: Tx) -> tuple[Voiced, ActionApproval, str]:
             tx.lock_admission(exclusive=True)
+            configuration = self._configuration.current()
             now = self._answerable(tx, seq, by)
             if now.request.requested_by == by and not configuration.policy.options.allow_self_approval:
                 raise Refused(
@@ -88,7 +91,7 @@ class ApprovalDesk:
                 return Voiced.NOTED, voted, f"{yes} of {voted.needed.count} needed have granted {voted.id}"
             granted = tx.approvals.move(seq, came_from=ApprovalState.PENDING, to=ApprovalState.GRANTED)
             ruling = rule_on(tx, configuration, freeze_file, granted.request, waives=frozenset(granted.waives))
-            if (why := _ends_it(granted, ruling, service, observed)) is not None:
+            if (why := _ends_it(granted, ruling, seen, configuration)) is not None:
                 end_approval(tx, granted, ApprovalState.VOIDED, f"not carried out: {why}")
                 return Voiced.VOIDED, tx.approvals.get(seq), why
             tx.after_commit(self._wakes.waker("fleet_reconciler"))
@@ -181,33 +184,32 @@ class ApprovalDesk:
         approval = self._store.read(lambda tx: tx.approvals.get(seq))
         if approval.status is not ApprovalState.GRANTED:
             return Step.done(f"{approval.id} is {_told(approval)}")
-        service, observed = self._look(approval.request)
-        configuration, freeze_file = self._configuration.current(), self._configuration.freeze_file()
+        seen = self._look(approval.request)
+        freeze_file = self._configuration.freeze_file()
 
         def run(tx: Tx) -> Step:
             tx.lock_admission(exclusive=True)
+            configuration = self._configuration.current()
             now = tx.approvals.get(seq)
             if now.status is not ApprovalState.GRANTED:
                 return Step.done(f"{now.id} is {_told(now)}")
             if tx.outbox.by_approval(seq) is not None:
                 return Step.later(RETRY_S, "begun; its outcome ends the approval")
-            if service is not None and observed is None:
-                return Step.later(RETRY_S, f"{service.name} cannot be observed now")
             ruling = rule_on(tx, configuration, freeze_file, now.request, waives=frozenset(now.waives))
-            if (why := _ends_it(now, ruling, service, observed)) is not None:
+            if (why := _ends_it(now, ruling, seen, configuration)) is not None:
                 end_approval(tx, now, ApprovalState.VOIDED, f"not carried out: {why}")
                 return Step.done(why)
-            if (busy := busy_reason(tx, now.request)) is not None:
-                return Step.later(RETRY_S, busy)
-            return self._admit_again(tx, now, ruling, observed)
+            if (why := _holds_it(tx, now, seen, configuration)) is not None:
+                return Step.later(RETRY_S, why)
+            return self._admit_again(tx, now, ruling, seen)
 
         return self._store.transact("admit_grant", run)
 
-    def _admit_again(self, tx: Tx, approval: ActionApproval, ruling: Ruling, observed: ObservedService | None) -> Step:
+    def _admit_again(self, tx: Tx, approval: ActionApproval, ruling: Ruling, seen: _Seen) -> Step:
         if ruling.verdict is Verdict.DENY:
             return Step.later(RETRY_S, ruling.reason)
         request = msgspec.structs.replace(
-            approval.request, key=f"{approval.request.key}.{self._ids.new()}", evidence=_evidence(approval, observed)
+            approval.request, key=f"{approval.request.key}.{self._ids.new()}", evidence=_evidence(approval, seen[1])
         )
         decision = tx.decisions.append(
             DecisionDraft(
@@ -260,20 +262,36 @@ class ApprovalDesk:
             detail={"approval": approval.id, "reason": reason, "digest": approval.digest},
         )
 
-    def _look(self, request: ActionRequest) -> tuple[Service | None, ObservedService | None]:
+    def _look(self, request: ActionRequest) -> _Seen:
         service = self._configuration.current().fleet.services.get(request.target)
         return service, None if service is None else self._sightings.look_at(service)
 
 
-def _ends_it(
-    approval: ActionApproval, ruling: Ruling, service: Service | None, observed: ObservedService | None
-) -> str | None:
-    """What makes a grant void for good: the target is gone, not needed any more, or forbidden by now."""
-    if service is None:
-        return f"{approval.request.target} is no longer in the registry"
+def _ends_it(approval: ActionApproval, ruling: Ruling, seen: _Seen, configuration: Configuration) -> str | None:
+    """What makes a grant void for good: the target is gone, not needed any more, or forbidden by now.
+
+    A registry that cannot be read, or a service that nobody can judge now, proves nothing and ends nothing.
+    """
     if ruling.verdict is Verdict.DENY and ruling.code in ("structure", "tier"):
         return ruling.reason
-    return None if observed is None else still_needed(approval.request, service, observed)
+    if configuration.fleet.error:
+        return None
+    service = configuration.fleet.services.get(approval.request.target)
+    if service is None:
+        return f"{approval.request.target} is no longer in the registry"
+    if service != seen[0] or undecidable(approval.request, seen[1]) is not None:
+        return None
+    return still_needed(approval.request, service, seen[1])
+
+
+def _holds_it(tx: Tx, approval: ActionApproval, seen: _Seen, configuration: Configuration) -> str | None:
+    """What waiting may cure."""
+    request = msgspec.structs.replace(approval.request, evidence=_evidence(approval, seen[1]))
+    if configuration.fleet.error:
+        return f"the registry cannot be read: {configuration.fleet.error}"
+    if configuration.fleet.services.get(request.target) != seen[0]:
+        return f"{request.target} was declared anew a moment ago"
+    return undecidable(request, seen[1]) or busy_reason(tx, request) or stale_reason(tx, request)
 
 
 def _begun(tx: Tx, approval: ActionApproval) -> bool:

@@ -112,6 +112,8 @@ class Executor:
             log.warning("lease lost", action=record.id, error=str(error))
         except FleetError as error:
             log.error("action stopped", action=record.id, error=str(error))
+        except Exception:  # an adapter's fault before commit 1: the record waits, and lapses if it goes on
+            log.exception("action stopped", action=record.id)
         finally:
             with self._lock:
                 was_full = len(self._busy) >= self._limits.parallel_max
@@ -126,7 +128,7 @@ class Executor:
         plan = self._plan(record, service, actuator)
         self._extend(fence, plan)
         observed = None if service is None else self._sightings.look_at(service)
-        configuration, freeze_file = self._configuration.current(), self._configuration.freeze_file()
+        freeze_file = self._configuration.freeze_file()  # and once more right before the call
         sent = self._clock.monotonic()
         checked = self._store.transact(
             "commit_1",
@@ -137,7 +139,7 @@ class Executor:
                 service=service,
                 observed=observed,
                 plan=plan,
-                configuration=configuration,
+                configuration=self._configuration.current(),
                 freeze_file=freeze_file,
             ),
         )

@@ -83,11 +83,11 @@ class Gate:
         """
         if not requests:
             return []
-        configuration = self._configuration.current()
         freeze_file = self._configuration.freeze_file()
 
         def run(tx: Tx) -> list[Admission]:
             tx.lock_admission(exclusive=True)
+            configuration = self._configuration.current()  # here, so that a rule declared before this one counts
             if fence is not None:
                 tx.leases.check(fence)
             tx.executions.rebuild(tx.now() - REBUILD_SPAN)

@@ -14,7 +14,7 @@ import msgspec
 
 from fleetwarden.controllers.gate import held_until, rule_on, stale_reason
 from fleetwarden.domain.actions import ActionApproval, ActionRequest, LeaseFence, OutboxRecord, Record, Verdict
-from fleetwarden.domain.convergence import facts, still_needed
+from fleetwarden.domain.convergence import facts, still_needed, undecidable
 from fleetwarden.domain.fleet import ObservedService, Service
 from fleetwarden.domain.identifiers import Micros
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
@@ -58,17 +58,23 @@ def commit_one(
     configuration: Configuration,
     freeze_file: str,
 ) -> Recheck:
-    """Re-check one prepared record and fence it.  Raises Fenced if the lease is no longer ours."""
+    """Re-check one prepared record and fence it.  Raises Fenced if the lease is no longer ours.
+
+    `service`, `observed` and `plan` belong together and are from right before this transaction.  `configuration` is
+    what holds now, read inside it, so that whatever was declared before commit 1 counts.
+    """
     tx.lock_admission(exclusive=False)
     lease_until = tx.leases.check(fence)
     record = tx.outbox.get(seq)
     if record.state is not OutboxState.PREPARED:
         return Recheck(fate=Fate.GONE, reason=f"{record.id} is {record.state.value}", record=record)
     approval = None if record.approval_seq is None else tx.approvals.get(record.approval_seq)
-    if (why := _never(record, approval, service, plan)) is not None:
-        return _end(tx, record, approval, why, void=True)
     if tx.now() > record.expires_at:
         return _end(tx, record, approval, "the authorisation lapsed before it was begun", void=False)
+    if (why := _declared_anew(record.request, service, configuration)) is not None:
+        return Recheck(fate=Fate.WAITS, reason=why, record=record)
+    if (why := _never(record, approval, service, plan)) is not None:
+        return _end(tx, record, approval, why, void=True)
     assert service is not None
     if (why := _not_now(tx, record, observed, plan, lease_until)) is not None:
         return Recheck(fate=Fate.WAITS, reason=why, record=record)
@@ -88,6 +94,15 @@ def commit_one(
     return Recheck(fate=Fate.RUNNING, record=started)
 
 
+def _declared_anew(request: ActionRequest, service: Service | None, configuration: Configuration) -> str | None:
+    """Whether the look that this check rests on went by another declaration than holds now, or none can be read."""
+    if configuration.fleet.error:
+        return f"the registry cannot be read: {configuration.fleet.error}"
+    if configuration.fleet.services.get(request.target) != service:
+        return f"{request.target} was declared anew a moment ago"
+    return None
+
+
 def _never(
     record: OutboxRecord, approval: ActionApproval | None, service: Service | None, plan: CallPlan
 ) -> str | None:
@@ -105,8 +120,9 @@ def _not_now(
     tx: Tx, record: OutboxRecord, observed: ObservedService | None, plan: CallPlan, lease_until: Micros
 ) -> str | None:
     """What waiting may cure."""
-    if observed is None:
-        return f"{record.request.target} cannot be observed now"
+    if (why := undecidable(record.request, observed)) is not None:
+        return why
+    assert observed is not None
     request = _with_evidence(record.request, observed)
     if lease_until < tx.now() + plan.gap_us + plan.deadline_us:
         return "the lease would end before the call does"

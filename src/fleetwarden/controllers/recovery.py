@@ -103,7 +103,10 @@ class Recovery:
         return self._store.transact("settle", run)
 
     def _judge(self, record: OutboxRecord) -> Judgement:
-        service = self._configuration.current().fleet.services.get(record.request.target)
+        fleet = self._configuration.current().fleet
+        service = fleet.services.get(record.request.target)
+        if service is None and fleet.error:
+            return Judgement(done=None, reason=f"the registry cannot be read: {fleet.error}")
         if service is None and not record.request.dry_run:
             return Judgement(
                 done=None, reason=f"{record.request.target} is no longer in the registry: a person settles it"

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from threading import Lock
 
+import structlog
+
 from fleetwarden.domain.errors import FleetError
 from fleetwarden.domain.fleet import ObservedService, Service
 from fleetwarden.domain.identifiers import Micros
@@ -17,6 +19,8 @@ from fleetwarden.ports.observation import FleetObserver
 from fleetwarden.ports.stores import Store
 
 __all__ = ["Look", "Sightings"]
+
+log = structlog.get_logger(__name__)
 
 
 class Look:
@@ -53,6 +57,10 @@ class Sightings:
                 answers = observer.observe(mine, at)
             except FleetError as error:
                 failed[observer.name] = str(error)
+                continue
+            except Exception as error:  # an observer may be anybody's code, and must not blind the others
+                log.exception("observer failed", observer=observer.name)
+                failed[observer.name] = f"{type(error).__name__}: {error}"
                 continue
             for name, answer in answers.items():
                 known = seen.get(name)

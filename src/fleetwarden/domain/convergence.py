@@ -23,7 +23,7 @@ from fleetwarden.domain.fleet import (
 )
 from fleetwarden.domain.identifiers import JsonValue, digest
 
-__all__ = ["Need", "Rest", "converge", "facts", "identity", "still_needed"]
+__all__ = ["Need", "Rest", "converge", "facts", "identity", "still_needed", "undecidable"]
 
 
 class Need(Record):
@@ -139,6 +139,18 @@ def _because(observed: ObservedService) -> str:
     return f" ({observed.detail})" if observed.detail else ""
 
 
+def undecidable(request: ActionRequest, observed: ObservedService | None) -> str | None:
+    """Why nobody can tell now whether a request still must be carried out, or None.
+
+    A reason to wait for a better look, never one to end it.
+    """
+    if observed is None:
+        return f"{request.target} cannot be observed now"
+    if observed.status is ServiceStatus.UNKNOWN and request.source not in (Source.OPERATOR, Source.API):
+        return f"the state of {request.target} is unknown{_because(observed)}"
+    return None
+
+
 def still_needed(request: ActionRequest, service: Service, observed: ObservedService | None) -> str | None:
     """Why a request that was right once must not be carried out now, or None if it still must.
 
@@ -147,6 +159,10 @@ def still_needed(request: ActionRequest, service: Service, observed: ObservedSer
     """
     if request.identity != identity(service):
         return f"{service.name} is declared differently by now"
+    if service.mode is Mode.OBSERVE:
+        return f"the mode of {service.name} is observe by now: it is looked at and left alone"
+    if service.mode is Mode.DRY_RUN and not request.dry_run:
+        return f"the mode of {service.name} is dry_run by now"
     if observed is None:
         return f"{service.name} cannot be observed now"
     if request.source in (Source.OPERATOR, Source.API):

@@ -62,9 +62,10 @@ def _seen(record: OutboxRecord, observed: ObservedService) -> tuple[bool | None,
         wanted, had = int(params["replicas"]), int(before.get("total", 0))
         done = observed.total == wanted and had != wanted
         return done, observed.total != had, f"{observed.total} replicas, {had} before, {wanted} asked for"
-    made = [one for one in observed.instances if _made_by(one, record)]
-    if not made and not all(one.key or one.started_at for one in observed.instances):
-        return None, False, "what runs carries neither a key nor a start time"
+    known = _identities_before(record)
+    if known is None and not all(one.key for one in observed.instances):
+        return None, False, "what runs carries no key, and what ran before is not known"
+    made = [one for one in observed.instances if _made_by(one, record, known or frozenset())]
     if kind == Kind.RESTART and "replica" in params:
         done = any(one.id == str(params["replica"]) for one in made)
         return done, False, f"#{params['replica']} was {'' if done else 'not '}started by this action"
@@ -73,19 +74,37 @@ def _seen(record: OutboxRecord, observed: ObservedService) -> tuple[bool | None,
         done = observed.total >= wanted and len(made) >= wanted - had
         return done, bool(made), f"{len(made)} of {wanted - had} instances were started by this action"
     wanted = int(params.get("replicas", before.get("total", 0)) or 1)
-    return len(made) >= wanted, bool(made), f"{len(made)} of {wanted} instances were started by this action"
+    starts = kind == Kind.START  # it adds to what lives already
+    needed = max(1, wanted - int(before.get("existing", 0))) if starts else wanted
+    done = len(made) >= needed or (starts and bool(made) and observed.existing >= wanted)
+    return done, bool(made), f"{len(made)} of {needed} instances were started by this action"
 
 
 def _stopped(record: OutboxRecord, observed: ObservedService) -> tuple[bool, bool, str]:
-    had = int(record.request.evidence.facts.get("existing", 0))
-    if observed.presence is Presence.STOPPED_BY_US and observed.stop_key == record.key:
-        return True, False, "stopped by this action"
-    done = observed.existing == 0 and had > 0
-    return done, observed.existing < had, f"{observed.existing} instances live, {had} before"
+    """A stop takes the slots away; what merely died has kept its slot."""
+    before = record.request.evidence.facts
+    existing, total = int(before.get("existing", 0)), int(before.get("total", 0))
+    if observed.presence is Presence.STOPPED_BY_US and observed.stop_key:
+        told = "stopped by this action" if observed.stop_key == record.key else "stopped by another action"
+        return observed.stop_key == record.key, False, told
+    done = observed.total == 0 and total > 0
+    return done, observed.existing < existing, f"{observed.total} slots and {observed.existing} live, {existing} before"
 
 
-def _made_by(one: ObservedInstance, record: OutboxRecord) -> bool:
+def _identities_before(record: OutboxRecord) -> frozenset[str] | None:
+    """What ran right before the call, from its evidence; None if that is not known completely.
+
+    Identities are compared and never times: an instance's start is by the substrate's clock, the call by the store's.
+    """
+    facts = record.request.evidence.facts
+    listed = facts.get("instances")
+    if not isinstance(listed, list) or len(listed) < int(facts.get("total", 0)):
+        return None
+    return frozenset(str(one.get("identity", "")) for one in listed if isinstance(one, Mapping))
+
+
+def _made_by(one: ObservedInstance, record: OutboxRecord, before: frozenset[str]) -> bool:
     """A slot alone is a plan; an identity shows that something was started."""
     if one.key:
         return one.key == record.key and bool(one.identity)
-    return one.started_at is not None and record.started_at is not None and one.started_at > record.started_at
+    return bool(one.identity) and one.identity not in before
