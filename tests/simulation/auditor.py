@@ -47,11 +47,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What the history was about: the start window in seconds, and whether an acknowledgement is final, by substrate."""
+    """Limits in seconds: from commit 1 to the call, and of a call from its start to its deadline."""
 
     start_window_s: float
-    final: Mapping[str, bool]
-    substrate_of: Mapping[str, str]
+    call_s: float
 
 
 @dataclass(slots=True)
@@ -60,9 +59,9 @@ class Deed:
 
     calls: int = 0
     in_flight_by: str = ""  # the plane that waits for the answer
+    called_at: float = 0.0  # seconds, monotonic
     touched: int = 0
     landed: int = 0
-    newest_call: int = 0  # step
 
 
 @dataclass(slots=True)
@@ -386,7 +385,7 @@ class Auditor:
             self._time(row["finished_at"], f"the end of {name}")
             if execution is not None and execution["at"] < row["finished_at"]:
                 self.find(f"the execution of {name} is dated before its outcome was known")
-        if before == "recovery_pending" and to == "failed" and row["finished_at"] <= row["horizon_at"]:
+        if before == "recovery_pending" and to == "failed" and not row["dry_run"] and row["finished_at"] <= row["horizon_at"]:
             self.find(f"{name} was settled as failed while its effect could still land")
         self._judge_truth(name, row, deed)
 
@@ -411,7 +410,7 @@ class Auditor:
             self._judge_call(event, deed)
             deed.calls += 1
             deed.in_flight_by = event.data["plane"]
-            deed.newest_call = event.step
+            deed.called_at = event.data["mono"]
             self.called_order.setdefault(target, []).append(key)
         elif what == "answered":
             deed.in_flight_by = ""
@@ -438,7 +437,8 @@ class Auditor:
         if self.freeze_file:
             self.find(f"{key} was called while the file {self.freeze_file} exists")
         for other, one in self.deeds.items():
-            if one.in_flight_by and other != key and other in self.called_order.get(target, ()):
+            in_time = event.data["mono"] - one.called_at < self.setup.call_s  # past it a caller may still be asleep
+            if one.in_flight_by and in_time and other != key and other in self.called_order.get(target, ()):
                 self.find(f"two calls of {target} are in flight: {other} and {key}")
         if record is not None and record["seq"] in self.started_mono:
             gap = event.data["mono"] - self.started_mono[record["seq"]]

@@ -72,7 +72,8 @@ class Baton:
     """Runs tasks one at a time.
 
     `note(task, point)` hears every step.  `between(task, point)` is called at every step before the next holder is
-    chosen; what it does (an instance crashes, a process is killed) happens while nobody else runs.  `over()` ends it.
+    chosen; what it does (an instance crashes, a process is killed) happens while nobody else runs.  `idle()` is called
+    when all wait, before time leaps; it may make somebody ready, and kills nobody.  `over()` ends it.
     """
 
     def __init__(
@@ -83,12 +84,13 @@ class Baton:
         note: Callable[[str, str], None],
         between: Callable[[Task, str], None],
         over: Callable[[], bool],
+        idle: Callable[[], None],
     ) -> None:
         self.rng = rng
         self.clock = clock
         self.steps = 0
         self.failures: list[str] = []
-        self._note, self._between, self._over = note, between, over
+        self._note, self._between, self._over, self._idle = note, between, over, idle
         self._tasks: list[Task] = []
         self._current: Task | None = None
         self._ending = False
@@ -190,6 +192,9 @@ class Baton:
         """The next holder, by the seed; if all wait, time leaps to the first that need not wait any more."""
         now = self.clock.elapsed
         ready = [one for one in self._tasks if not one.done and one.ready(now)]
+        if not ready:
+            self._idle()
+            ready = [one for one in self._tasks if not one.done and one.ready(now)]
         if not ready:
             times = [one.asleep_until for one in self._tasks if not one.done]
             if not times:

@@ -16,6 +16,8 @@ from pathlib import Path
 from random import Random
 from threading import Event as Signal
 
+import msgspec
+
 from fleetwarden.domain.actions import Kind, Tier
 from fleetwarden.domain.fleet import DesiredState, Mode, Presence, Service
 from fleetwarden.domain.identifiers import SECOND, Micros
@@ -41,7 +43,7 @@ from tests.simulation.baton import Baton, SimClock, Task
 from tests.simulation.journal import Journal
 from tests.simulation.people import People
 from tests.simulation.plan import Nature, Plan, draw
-from tests.simulation.plane import START_WINDOW_S, SimPlane
+from tests.simulation.plane import RECONCILER, START_WINDOW_S, SimPlane
 
 __all__ = ["History", "Planted", "Verdict", "run"]
 
@@ -49,6 +51,8 @@ CALL_DEADLINE_S = 5.0
 APPROVAL_S = 120
 CALM_MAX_S = 3600.0
 CARE_S = 15.0
+HOT = frozenset({"commit_1!", "call", "effect", "sent", "answer", "commit_2?", "observed", "admit_grant!"})
+HEAT = 8  # how much likelier a crash or a stall is there, where it hurts
 OPEN_STATES = (OutboxState.PREPARED, OutboxState.RUNNING, OutboxState.RECOVERY_PENDING)
 
 
@@ -90,7 +94,12 @@ class History:
         self.planted = planted
         self.path = path
         self.baton = Baton(
-            self.rng, self.clock, note=self._note, between=self._between, over=lambda: self.finished
+            self.rng,
+            self.clock,
+            note=self._note,
+            between=self._between,
+            over=lambda: self.finished,
+            idle=self._idle,
         )
         self.engine = open_store(str(path), self.clock, synchronous_off=True)
         self.files = FakeConfiguration(a_configuration(a_fleet(*plan.services)))
@@ -99,6 +108,7 @@ class History:
         self.people = People(self, self.rng)
         self.landed: set[str] = set()
         self.calm = False
+        self.calm_since: Micros = 0
         self.finished = False
         self.findings: list[str] = []
         self._born = 0
@@ -112,7 +122,7 @@ class History:
         self.planted.into(self)
         self.declare_rules(self.plan.tier, {})
         for service, count in zip(self.plan.services, self.plan.started, strict=True):
-            self.substrates[service.substrate].boot(service.name, count)
+            self.substrates[service.substrate].boot(service.name, count, key="before")
         for _ in range(self.plan.planes):
             self._boot_plane()
         try:
@@ -121,13 +131,7 @@ class History:
         finally:
             self.engine.close()
         self.findings += self.baton.failures
-        auditor = Auditor(
-            Setup(
-                start_window_s=START_WINDOW_S,
-                final={name: nature.final for name, nature in self.plan.natures.items()},
-                substrate_of={one.name: one.substrate for one in self.plan.services},
-            )
-        )
+        auditor = Auditor(Setup(start_window_s=START_WINDOW_S, call_s=CALL_DEADLINE_S))
         auditor.walk(self._events())
         if not self.findings:
             auditor.finish(uses=uses, since=0)
@@ -151,18 +155,23 @@ class History:
         if self.baton.steps > self.plan.rough_steps:
             self._calm_down()
             return
-        draw, plan = self.rng.random(), self.plan
+        draw, plan, heat = self.rng.random(), self.plan, HEAT if point in HOT else 1
         for chance, happen in (
+            (plan.crash * heat, self._crash),
+            (plan.stall * heat, lambda: self._stall(task, point)),
             (plan.world, self._world),
             (plan.people, self.people.act),
-            (plan.crash, self._crash),
-            (plan.stall, lambda: self._stall(task, point)),
             (0.002 if plan.clock_steps else 0.0, self._step_clock),
         ):
             if draw < chance:
                 happen()
                 return
             draw -= chance
+
+    def _idle(self) -> None:
+        """Everybody waits.  In the rough part something mostly happens then, so that histories are not about waiting."""
+        if not self.calm and self.rng.random() < 0.7:
+            (self.people.act if self.rng.random() < self.plan.people_share else self._world)()
 
     # ---------------------------------------------------------------------------------------------- planes
     def _boot_plane(self) -> None:
@@ -183,7 +192,7 @@ class History:
 
     def _stall(self, task: Task, point: str) -> None:
         """The thread that runs stands still, long enough for leases, windows or horizons to pass."""
-        seconds = self.rng.choice((0.5, 3.0, 20.0, 45.0))
+        seconds = self.rng.choice((0.5, 3.0, 8.0, 30.0, 70.0))
         self.journal.line(f"{task.name} stalls at {point} for {seconds} s")
         self.baton.stall(task, seconds)
 
@@ -270,7 +279,12 @@ class History:
         substrate, name = self.substrates[service.substrate], service.name
         slots = list(substrate.instances(name))
         what = rng.choice(
-            ("crash", "crash", "crash", "crash all", "revive", "sicken", "heal", "hide", "show", "blur", "clear", "fail")
+            (
+                *("crash",) * 5,
+                *("crash all",) * 2,
+                *("revive", "sicken", "heal", "hide", "show", "blur", "fail"),
+                *("clear",) * 3,
+            )
         )
         self.journal.line(f"world: {what} {name}")
         if what == "crash all":
@@ -289,8 +303,15 @@ class History:
                 one.hidden.clear()
                 one.blurred.clear()
                 one.failing = ""
-        elif what == "fail" and rng.random() < 0.5:
+        elif what == "fail" and rng.random() < 0.3:
             substrate.failing = "connection refused"
+        if rng.random() < 0.7:
+            self.wake()
+
+    def wake(self) -> None:
+        """Somebody noticed, as a push observer does: the reconcilers look."""
+        for plane in self.planes:
+            plane.wakes.wake(RECONCILER)
 
     def _step_clock(self) -> None:
         """Back at any time.  Forward only while nothing is under way: a horizon is a time of the store's clock, and is
@@ -327,9 +348,15 @@ class History:
         self.files.freeze(path)
         self.journal.event("freeze_file", path=path)
 
+    def registry_error(self, error: str) -> None:
+        """The registry cannot be read, or can again."""
+        good = self.files.current().last_good_fleet
+        self.files.declare(fleet=msgspec.structs.replace(good, services={}, error=error) if error else good)
+        self.journal.line(f"the registry: {error or 'readable'}")
+
     # ---------------------------------------------------------------------------------------------- the calm
     def _calm_down(self) -> None:
-        self.calm = True
+        self.calm, self.calm_since = True, self.clock.elapsed
         self.journal.line("--- calm")
         for one in self.substrates.values():
             one.hidden.clear()
@@ -337,6 +364,7 @@ class History:
             one.failing = ""
         self.clock.offset += max(0, self._newest - self.clock.now())  # the clock is put right
         self.freeze_file("")
+        self.registry_error("")
         self.declare_rules(self.plan.last_tier, {})
         self.baton.spawn("caretaker", "people", self._care)
 
@@ -443,5 +471,9 @@ def run(seed: int, planted: Planted | None = None, *, whole: bool = False, plan:
         findings=findings,
         digest=history.journal.digest(),
         lines=list(history.journal.lines),
-        figures={"steps": history.baton.steps, "calls": sum(len(one.log) for one in history.substrates.values())},
+        figures={
+            "steps": history.baton.steps,
+            "rough_s": history.calm_since // SECOND,
+            "calm_s": (history.clock.elapsed - history.calm_since) // SECOND,
+        },
     )

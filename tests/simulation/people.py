@@ -42,20 +42,21 @@ class People:
             *[self.answer_twice] * 2,
             *[self.reject] * 2,
             *[self.propose] * 4,
-            self.settle,
-            self.settle,
+            *[self.settle] * 2,
             self.freeze,
-            self.thaw,
+            *[self.thaw] * 2,
             self.override,
-            self.lift_override,
+            *[self.lift_override] * 2,
         ]
 
     def act(self) -> None:
         """Somebody does something; as often as not a thing that needs no plane."""
         rng = self._rng
         if rng.random() < 0.25:
-            rng.choice((self.change_rules, self.change_rules, self.touch_freeze_file, self.declare))()
+            rng.choice((self.change_rules, self.change_rules, self.touch_freeze_file, self.declare, self.break_files))()
             return
+        if self._history.files.freeze_file() and rng.random() < 0.3:
+            self.touch_freeze_file()
         plane, act = rng.choice(self._history.planes), rng.choice(self._acts)
         self._spawn(plane, act.__name__, lambda: act(plane))
 
@@ -104,7 +105,7 @@ class People:
     # ---------------------------------------------------------------------------------------- requests
     def propose(self, plane: SimPlane) -> None:
         """Ask for an action; at times with a key that was used before, for the same thing or for another."""
-        rng, fleet = self._rng, self._history.files.current().fleet
+        rng, fleet = self._rng, self._history.files.current().last_good_fleet
         service = rng.choice(list(fleet.services.values()))
         if service.mode is Mode.OBSERVE:
             return
@@ -142,7 +143,7 @@ class People:
 
     # ---------------------------------------------------------------------------------------- rules
     def freeze(self, plane: SimPlane) -> None:
-        for_s = self._rng.choice((None, 5, 30))
+        for_s = self._rng.choice((None, 5, 5, 30))
 
         def run(tx: Tx) -> None:
             tx.lock_admission(exclusive=True)
@@ -161,7 +162,7 @@ class People:
 
     def override(self, plane: SimPlane) -> None:
         """A rule for one service, written at run time."""
-        name = self._rng.choice(list(self._history.files.current().fleet.services))
+        name = self._rng.choice(self._history.plan.services).name
         rule = {"kind": "*", "target": name, "tier": self._rng.choice((FORBIDDEN, ALLOWED))}
         active = self._rng.random() < 0.8
 
@@ -190,9 +191,15 @@ class People:
     def touch_freeze_file(self) -> None:
         self._history.freeze_file("" if self._history.files.freeze_file() else "FREEZE")
 
+    def break_files(self) -> None:
+        """The registry cannot be read for a while."""
+        self._history.registry_error("" if self._history.files.current().fleet.error else "fleet.yml:3 is broken")
+
     def declare(self) -> None:
         """A service is declared anew: another count, another state, another mode."""
         rng, files = self._rng, self._history.files
+        if files.current().fleet.error:
+            self._history.registry_error("")
         service = rng.choice(list(files.current().fleet.services.values()))
         change = rng.choice(
             (
@@ -207,3 +214,4 @@ class People:
         )
         files.declare_service(msgspec.structs.replace(service, **change))
         self._history.journal.line(f"{service.name} is declared anew: {change}")
+        self._history.wake()

@@ -39,6 +39,7 @@ class Plan:
     rough_steps: int
     world: float  # something happens to an instance
     people: float  # a person does something
+    people_share: float  # … and of what happens while all wait, how much is their doing
     crash: float  # a plane is killed
     stall: float  # the thread that runs stands still for a while
     store_fault: float  # per transaction
@@ -70,11 +71,12 @@ def draw(seed: int) -> Plan:
         tier=rng.choice(TIERS),
         rate=(rng.choice((1, 2, 3, 5)), rng.choice((30, 60, 90))),
         blast=(rng.choice((1, 2, 3, 9)), rng.choice((30, 60, 90))),
-        rough_steps=rng.randint(100, 320),
-        world=rng.uniform(0.01, 0.12),
-        people=0.0 if calm_people else rng.uniform(0.01, 0.12),
-        crash=rng.choice((0.0, 0.004, 0.012, 0.03)),
-        stall=rng.choice((0.0, 0.01, 0.03)),
+        rough_steps=rng.randint(80, 260),
+        world=rng.uniform(0.01, 0.08),
+        people=0.0 if calm_people else rng.uniform(0.01, 0.1),
+        people_share=0.0 if calm_people else rng.uniform(0.2, 0.7),
+        crash=rng.choice((0.0, 0.002, 0.006, 0.015)),
+        stall=rng.choice((0.0, 0.005, 0.02)),
         store_fault=rng.choice((0.0, 0.0, 0.01, 0.05)),
         clock_steps=rng.random() < 0.3,
         last_tier=rng.choice((Tier.AUTO, Tier.AUTO, Tier.AUTO_NOTIFY, Tier.APPROVAL_REQUIRED, Tier.FORBIDDEN)),

@@ -35,7 +35,7 @@ from tests.simulation.trace import MARKER
 if TYPE_CHECKING:
     from tests.simulation.history import History
 
-__all__ = ["START_WINDOW_S", "SimPlane", "SimStore"]
+__all__ = ["RECONCILER", "START_WINDOW_S", "SimPlane", "SimStore"]
 
 T = TypeVar("T")
 START_WINDOW_S = 2.0
@@ -141,9 +141,9 @@ class SimPlane:
         handlers = {APPROVED_ACTION: self.desk.carry_out, deploy_watch.WORK_KIND: deploy_watch.end_watch}
         self.worker = Worker(store, handlers, holder=name, lease_s=30.0)
         self.subscriptions = [
-            Subscription(name=EXECUTOR, interval_s=5.0, run=self._execute),
-            Subscription(name="worker", interval_s=5.0, run=lambda _: self.worker.run(), leased=False),
-            Subscription(name=RECONCILER, interval_s=12.0, run=self._reconcile),
+            Subscription(name=EXECUTOR, interval_s=15.0, run=self._execute),
+            Subscription(name="worker", interval_s=15.0, run=lambda _: self.worker.run(), leased=False),
+            Subscription(name=RECONCILER, interval_s=30.0, run=self._reconcile),
         ]
         self.loop = Loop(
             clock,

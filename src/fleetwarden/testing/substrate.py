@@ -326,7 +326,8 @@ class FakeSubstrate:
             more = start(index for index in range(wanted) if index not in state.slots)
             return more + end(index for index in reversed(slots) if index >= wanted)
         assert kind == Kind.STOP
-        return [*end(slots), (-1, partial(self._stopped, state, key))]
+        *others, last = slots or [-1]  # with the last one gone it is stopped
+        return [*end(others), (last, partial(self._stopped, state, last, key))]
 
     def _start(self, state: _State, index: int, key: str) -> None:
         self._made += 1
@@ -339,7 +340,8 @@ class FakeSubstrate:
         )
 
     @staticmethod
-    def _stopped(state: _State, key: str) -> None:
+    def _stopped(state: _State, last: int, key: str) -> None:
+        state.slots.pop(last, None)
         state.presence, state.stop_key = Presence.STOPPED_BY_US, key
 
     def _note(self, call: ActuationCall, what: str, **more: Any) -> None:
