@@ -44,20 +44,20 @@ class ApprovalCard:
     short_id: str
     what: str
     facts: list[str]
-    because: str
-    asked_since: str
+    why: str
     seen: str
+    needs_person: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionRow:
-    """One thing that was done, or was tried."""
+    """One thing that was done, tried, or is about to be."""
 
     id: str
     at: str
     age: str
-    target: str
     what: str
+    outcome: str
     tone: str
     detail: str
 
@@ -84,7 +84,8 @@ class FleetPage:
     facts: list[str]
     warnings: list[str]
     frozen: bool
-    frozen_file: bool
+    frozen_by_file: bool
+    liftable: bool
     freezes: list[str]
     in_flight: list[str]
     services: list[ServiceRow]
@@ -105,7 +106,7 @@ def read_page(plane: ServedPlane, caller: Caller, *, still: bool | None) -> Flee
     frozen = plane.administration.freeze_status(caller)
     unknown = plane.administration.unknown(caller)
     waiting = plane.lists.page(caller, "approvals", Page(state="pending", limit=APPROVALS_SHOWN))
-    done = plane.lists.page(caller, "executions", Page(limit=ACTIONS_SHOWN))
+    done = plane.lists.page(caller, "actions", Page(limit=ACTIONS_SHOWN))
     now = status["at"]
     may_answer, may_freeze = caller.may(Role.APPROVER), caller.may(Role.OPERATOR)
     return FleetPage(
@@ -117,7 +118,8 @@ def read_page(plane: ServedPlane, caller: Caller, *, still: bool | None) -> Flee
         facts=words.status_facts(status),
         warnings=[words.localised(one, now) for one in _warnings(status)],
         frozen=frozen["frozen"],
-        frozen_file=frozen["freeze_file"] is not None,
+        frozen_by_file=frozen["freeze_file"] is not None,
+        liftable=bool(frozen["freezes"]),
         freezes=_freezes(frozen, now),
         in_flight=[f"{words.asked(one)} ({one['id']})" for one in frozen["in_flight_actions"]],
         services=[_service(one) for one in status["services"]],
@@ -165,8 +167,8 @@ def _approval(one: words.Item, now: str) -> ApprovalCard:
         short_id=one["short_id"],
         what=words.asked(one),
         facts=words.approval_facts(one, now),
-        because=words.localised(one["reason"], now),
-        asked_since=words.localised(one["request_reason"], now),
+        why=words.localised(one["request_reason"], now),
+        needs_person=words.localised(one["reason"], now),
         seen=words.localised(words.seen_in_words(one["evidence"]), now),
     )
 
@@ -181,13 +183,13 @@ def _unknown(one: words.Item, now: str) -> UnknownRow:
 
 
 def _action(one: words.Item, now: str) -> ActionRow:
-    tone = "warn" if one["state"] == "recovery_pending" else "good" if one["ok"] else "bad"
+    when = one["finished_at"] or one["started_at"] or one["at"]
     return ActionRow(
         id=one["id"],
-        at=words.clock_time(one["at"], now),
-        age=words.ago(one["at"], now),
-        target=one["target"],
-        what=words.execution_in_words(one),
-        tone="quiet" if one["dry_run"] else tone,
-        detail=words.localised(one["detail"], now),
+        at=words.clock_time(when, now),
+        age=words.ago(when, now),
+        what=words.asked(one),
+        outcome=words.outcome_in_words(one),
+        tone={"succeeded": "good", "failed": "bad", "recovery_pending": "warn"}.get(one["state"], "quiet"),
+        detail=words.localised(one["detail"] or one["note"], now),
     )

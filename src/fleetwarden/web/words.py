@@ -21,6 +21,7 @@ __all__ = [
     "freeze_in_words",
     "last_action",
     "localised",
+    "outcome_in_words",
     "ready",
     "seen_in_words",
     "service_state",
@@ -47,6 +48,15 @@ _ACT = {
     "deploy_service": "deploy",
     "rollback_service": "roll back",
 }
+_OUTCOMES = {
+    "prepared": "about to begin",
+    "running": "running",
+    "recovery_pending": "outcome unknown",
+    "succeeded": "done",
+    "failed": "failed",
+    "simulated": "nothing was changed",
+    "abandoned": "never begun",
+}
 
 
 def spelled(seconds: float) -> str:
@@ -63,9 +73,12 @@ def spelled(seconds: float) -> str:
 
 
 def clock_time(at: str, now: str) -> str:
-    """`14:20:07`, with the date in front where it is another day than `now`; local time."""
+    """A time as one says it: `14:20:07` today, `tomorrow 14:02`, `yesterday 09:30`, else `2027-01-31 14:02`; local."""
     then, today = datetime.fromisoformat(at).astimezone(), datetime.fromisoformat(now).astimezone()
-    return then.strftime("%H:%M:%S" if then.date() == today.date() else "%Y-%m-%d %H:%M:%S")
+    days = (then.date() - today.date()).days
+    if days == 0:
+        return then.strftime("%H:%M:%S")
+    return then.strftime({1: "tomorrow %H:%M", -1: "yesterday %H:%M"}.get(days, "%Y-%m-%d %H:%M"))
 
 
 def _age_s(at: str, now: str) -> float:
@@ -73,9 +86,10 @@ def _age_s(at: str, now: str) -> float:
 
 
 def ago(at: str, now: str) -> str:
-    """`12 s ago`, or `in 3 min` where it lies ahead."""
+    """`12 s ago`, `4 min ago`, or `in 3 h` where it lies ahead.  One unit is precise enough here."""
     age = _age_s(at, now)
-    return f"in {spelled(-age)}" if age < -0.05 else f"{spelled(age)} ago"
+    coarse = " ".join(spelled(abs(age)).split(" ")[:2])
+    return f"in {coarse}" if age < -0.05 else f"{coarse} ago"
 
 
 def _count(number: int, one: str, many: str) -> str:
@@ -86,9 +100,8 @@ def status_facts(status: Item) -> list[str]:
     """The first line of `status`, fact by fact: what is on, off, frozen and dry run."""
     facts = [_count(status["services_total"], "service", "services")]
     facts += [f"{number} {state}" for state, number in status["services_by_status"].items() if number]
-    facts.append(
-        f"acting on {', '.join(status['acting_on'])}" if status["acting_on"] else "dry run: nothing would be changed"
-    )
+    acting = ", ".join(name or "injected substrates" for name in status["acting_on"])
+    facts.append(f"acting on {acting}" if acting else "dry run: nothing will change")
     if status["reconciler"] != "on":
         facts.append("reconciler off")
     facts.append(f"autoscaler {status['autoscaler']}")
@@ -150,6 +163,11 @@ def execution_in_words(execution: Item) -> str:
     return _DONE.get(kind, f"{kind} done") if execution["ok"] else f"{act} failed"
 
 
+def outcome_in_words(action: Item) -> str:
+    """What became of an action, said beside what was asked: `done`, `failed`, `outcome unknown`, `running`, …"""
+    return _OUTCOMES[action["state"]]
+
+
 def seen_in_words(evidence: Item) -> str:
     """What was seen when something was asked for: `down, 0 of 2 ready: exited with code 1`; empty if nothing was."""
     if "status" not in evidence:
@@ -183,7 +201,7 @@ def approval_facts(approval: Item, now: str) -> list[str]:
     teams = f" of team {' or '.join(needed['teams'])}" if needed["teams"] else ""
     facts = [
         f"asked by {approval['requested_by']} {ago(approval['at'], now)}",
-        f"expires {clock_time(approval['expires_at'], now)} ({ago(approval['expires_at'], now)})",
+        f"expires {clock_time(approval['expires_at'], now)}",
         f"needs {_count(needed['count'], 'approver', 'approvers')}{teams}",
     ]
     if approval["votes"]:
