@@ -25,7 +25,7 @@ WORK_MOVES = {("ready", "leased"), ("leased", "leased"), ("leased", "ready"), ("
     ("lifecycle", "states", "moves"),
     [(OUTBOX, OutboxState, OUTBOX_MOVES), (APPROVAL, ApprovalState, APPROVAL_MOVES), (WORK, WorkState, WORK_MOVES)],
 )
-def test_exactly_these_moves_exist(lifecycle, states, moves) -> None:  # type: ignore[no-untyped-def]
+def test_exactly_these_moves_exist(lifecycle, states, moves) -> None:
     for at, to in product(states, states):
         if (at.value, to.value) in moves:
             assert lifecycle.advance(at, to) is to

@@ -99,7 +99,7 @@ def test_an_approval_whose_action_runs_can_be_neither_rejected_nor_expired(asked
         def __getattr__(self, name: str) -> object:
             return getattr(asked.substrate, name)
 
-        def actuate(self, call):  # type: ignore[no-untyped-def]
+        def actuate(self, call):
             with pytest.raises(Conflict, match="can no longer be rejected"):
                 asked.desk.reject(the(asked), by="bob", reason="stop")
             seen.append(asked.approvals()[0].status.value)
@@ -113,7 +113,7 @@ def test_an_approval_whose_action_runs_can_be_neither_rejected_nor_expired(asked
 
 
 @pytest.mark.req("POL-7")
-def test_an_unanswered_question_expires_and_a_late_grant_is_refused(bench: Bench, database) -> None:  # type: ignore[no-untyped-def]
+def test_an_unanswered_question_expires_and_a_late_grant_is_refused(bench: Bench, database) -> None:
     bench.policy(a_policy(ASK, approval_expires_s=1))
     bench.substrate.crash("web", 1)
     bench.look()
@@ -213,7 +213,7 @@ def test_a_grant_names_one_declaration_and_does_not_carry_over_to_another(bench:
 
 
 @pytest.mark.req("AUT-24")
-def test_a_freeze_makes_a_grant_wait_and_a_thaw_lets_it_go_on(asked: Bench, database) -> None:  # type: ignore[no-untyped-def]
+def test_a_freeze_makes_a_grant_wait_and_a_thaw_lets_it_go_on(asked: Bench, database) -> None:
     frozen = asked.store.transact("freeze", lambda tx: tx.freezes.add(owner="ada", reason="lunch"))
     assert grant(asked) is Voiced.GRANTED
     asked.settle_down()
@@ -280,5 +280,5 @@ def test_a_policy_that_asks_by_now_stops_what_was_allowed_before(bench: Bench) -
     assert bench.approvals()[0].status is ApprovalState.PENDING
 
 
-def _asking(*, rate: int = 1000, blast: int = 1000):  # type: ignore[no-untyped-def]
+def _asking(*, rate: int = 1000, blast: int = 1000):
     return a_policy(ASK, rate=(rate, 3600), blast=(blast, 3600))

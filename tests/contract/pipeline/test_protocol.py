@@ -31,7 +31,7 @@ def test_a_dead_replica_is_repaired_by_one_decision_one_record_and_one_call(benc
 
 
 @pytest.mark.req("REC-5")
-def test_a_restart_schedules_a_watch_that_ends_honestly_as_unobserved(bench: Bench, database) -> None:  # type: ignore[no-untyped-def]
+def test_a_restart_schedules_a_watch_that_ends_honestly_as_unobserved(bench: Bench, database) -> None:
     bench.build(window_s=0.001)
     bench.substrate.crash("web", 1)
     bench.settle_down()
@@ -125,7 +125,7 @@ def test_a_freeze_file_that_appears_after_the_fence_still_stops_the_call(bench: 
 def test_a_call_is_not_begun_once_the_start_window_has_passed(bench: Bench) -> None:
     real = bench.store.transact
 
-    def slow(name, fn):  # type: ignore[no-untyped-def]
+    def slow(name, fn):
         done = real(name, fn)
         if name == "commit_1":
             bench.clock.advance(2.5)
@@ -151,7 +151,7 @@ def test_an_unknown_outcome_is_never_repeated_and_is_settled_by_evidence(bench: 
         def __getattr__(self, name: str) -> object:
             return getattr(bench.substrate, name)
 
-        def actuate(self, call):  # type: ignore[no-untyped-def]
+        def actuate(self, call):
             actuate(call)
             raise TimeoutError("no answer")
 
@@ -196,7 +196,7 @@ def test_nothing_else_is_authorised_while_an_outcome_is_unknown(bench: Bench) ->
 
 
 @pytest.mark.req("PRO-14", "PRO-15")
-def test_a_running_record_that_nobody_carries_out_is_marked_and_settled_by_whoever_holds_the_lease(
+def test_a_running_record_that_nobody_carries_out_is_marked_by_whoever_holds_the_lease(
     bench: Bench,
 ) -> None:
     bench.substrate.crash("web", 1)
@@ -220,7 +220,7 @@ def test_a_record_whose_own_thread_still_executes_is_not_marked(bench: Bench) ->
     bench.look()
     seen: list[OutboxState] = []
 
-    def during(call) -> None:  # type: ignore[no-untyped-def]
+    def during(call) -> None:
         bench.recovery.run(bench.fence(EXECUTOR))
         seen.append(bench.records()[0].state)
 
@@ -333,13 +333,13 @@ def test_a_service_that_left_the_registry_is_never_stopped_for_that(bench: Bench
     assert bench.substrate.instances("web") == {0: True, 1: True}
 
 
-def _page():  # type: ignore[no-untyped-def]
+def _page():
     from fleetwarden.ports.stores import Page
 
     return Page(limit=100)
 
 
-def _own(bench: Bench, *, key: str, observed_at: int | None = None):  # type: ignore[no-untyped-def]
+def _own(bench: Bench, *, key: str, observed_at: int | None = None):
     service = bench.files.current().fleet.services["web"]
     at = bench.store.read(lambda tx: tx.now()) if observed_at is None else observed_at
     return a_request(
@@ -354,7 +354,7 @@ def _fence_only(bench: Bench) -> None:
         def __getattr__(self, name: str) -> object:
             return getattr(bench.substrate, name)
 
-        def actuate(self, call) -> Outcome:  # type: ignore[no-untyped-def]
+        def actuate(self, call) -> Outcome:
             raise SystemExit
 
     bench.build(Gone())  # type: ignore[arg-type]
@@ -372,18 +372,18 @@ class _Silent:
     def __getattr__(self, name: str) -> object:
         return getattr(self._bench.substrate, name)
 
-    def actuate(self, call) -> Outcome:  # type: ignore[no-untyped-def]
+    def actuate(self, call) -> Outcome:
         return Outcome(ok=False, unknown_outcome=True, code="timeout", detail="no answer")
 
 
 class _Watching:
-    def __init__(self, bench: Bench, during) -> None:  # type: ignore[no-untyped-def]
+    def __init__(self, bench: Bench, during) -> None:
         self._bench, self._during = bench, during
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._bench.substrate, name)
 
-    def actuate(self, call) -> Outcome:  # type: ignore[no-untyped-def]
+    def actuate(self, call) -> Outcome:
         # The executor under test is the one that was built with this actuator: ask its recovery.
         self._during(call)
         return self._bench.substrate.actuate(call)
