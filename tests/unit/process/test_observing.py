@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from fleetwarden.domain.actions import Kind
+from fleetwarden.domain.errors import Retryable
 from fleetwarden.domain.fleet import HealthCheck, HealthKind, InstanceStatus, Service, ServiceStatus
 from tests.unit.process.yard import Yard, eventually, free_ports, http_health, pid_of, python
 
@@ -173,7 +176,7 @@ def hasty(tmp_path: Path) -> Iterator[Yard]:
     yard.close()
 
 
-def test_a_probe_that_takes_longer_than_a_look_is_told_with_the_age_of_its_question(hasty: Yard) -> None:
+def test_a_probe_that_takes_longer_than_a_look_is_told_with_the_age_of_its_question(hasty: Yard, monkeypatch) -> None:
     yard = hasty
     slow = HealthCheck(
         kind=HealthKind.COMMAND,
@@ -186,8 +189,14 @@ def test_a_probe_that_takes_longer_than_a_look_is_told_with_the_age_of_its_quest
     seen = [yard.see(service) for _ in range(3)]
     assert {one.instances[0].status for one in seen} == {STARTING}
     assert (yard.folder / "asked").read_text() == "x\n", "the question is asked once, however often one looks"
-    (yard.folder / "go").touch()
-    yard.substrate.observer._budget_s = 8.0
+    observer = yard.substrate.observer
+    observer._budget_s, really_wait = 8.0, observer._await
+
+    def answer_and_wait(pending) -> None:
+        (yard.folder / "go").touch()
+        really_wait(pending)
+
+    monkeypatch.setattr(observer, "_await", answer_and_wait)
     answered = yard.see(service)
     assert (answered.status, answered.observed_at) == (ServiceStatus.UP, first)
     assert yard.see(service).observed_at == yard.at
@@ -326,3 +335,43 @@ def test_fifty_services_are_seen_in_one_look(yard: Yard) -> None:
     print(f"observed 50 services in {(time.monotonic() - began) * 1000:.1f} ms")
     assert {one.status for one in seen.values()} == {ServiceStatus.UP}
     assert len({one.instances[0].pid for one in seen.values()}) == 50
+
+
+@contextmanager
+def no_descriptors_left() -> Iterator[None]:
+    """This very process may open nothing more, while what is open goes on working."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken: list[int] = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.dup(0))
+        yield
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.req("OBS-1")
+def test_a_plane_that_has_run_out_of_descriptors_calls_nobody_dead(yard: Yard) -> None:
+    service = yard.service()
+    yard.start(service)
+    with no_descriptors_left(), pytest.raises(Retryable):
+        yard.see(service)
+    assert yard.see(service).status is ServiceStatus.UP
+
+
+def test_a_death_while_no_descriptor_is_left_is_told_afterwards(tmp_path: Path) -> None:
+    told: list[str] = []
+    yard = Yard(tmp_path, on_exit=told.append)
+    try:
+        pid = pid_of(yard.start(yard.service()))
+        with no_descriptors_left():
+            os.kill(pid, signal.SIGKILL)
+            time.sleep(0.5)
+            assert told == []
+        eventually(lambda: told)
+    finally:
+        yard.close()

@@ -7,6 +7,8 @@ not seen.  Nothing here touches a process.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from fleetwarden.adapters.substrates.process.endings import Ending
 from fleetwarden.domain.actions import Outcome
 from fleetwarden.domain.errors import FleetError, NotCalled
@@ -58,9 +60,9 @@ class Account:
         else:
             self._failures.append((DEADLINE, f"the deadline passed before pid {pids} could be ended"))
 
-    def remove(self, index: int) -> None:
-        """The slot was taken away."""
-        self._removed.append(index)
+    def remove(self, indices: Iterable[int]) -> None:
+        """These slots were taken away."""
+        self._removed += indices
 
     def note(self, text: str) -> None:
         """Something that a reader should know, and that is no failure."""

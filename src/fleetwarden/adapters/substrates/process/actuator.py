@@ -292,34 +292,34 @@ class ProcessActuator:
         """
         files, name, key = self._supervisor.slots, job.service.name, job.call.key
         living = [slot for slot in slots if slot.leader is not None or slot.leftovers]
-        for slot in living:
-            self._noting(job, partial(files.write, self._marked(name, slot, state, key)))
+        self._noting(job, partial(files.write, *(self._marked(name, slot, state, key) for slot in living)))
         begun = False
         try:
             ending = self._end(job, slots)
             begun = ending.complete or bool(ending.signalled)
         finally:
             if not begun:  # an end that comes later is not this action's doing, and must not look like it
-                for slot in living:
-                    if slot.record is not None:
-                        self._noting(job, partial(files.write, slot.record))
+                before = [slot.record for slot in living if slot.record is not None]
+                self._noting(job, partial(files.write, *before))
         if not ending.complete:
             return
         if emptied is not None:
             record = Emptied(by=emptied, key=key, at=self._clock.now())
             self._noting(job, partial(files.write_emptied, name, record))
-        for slot in slots:
-            if slot.file is not None or slot.leader is not None:
-                self._noting(job, partial(files.remove, name, slot.index))
-                job.account.remove(slot.index)
+        gone = [slot.index for slot in slots if slot.file is not None or slot.leader is not None]
+        self._noting(job, partial(files.remove, name, *gone))
+        job.account.remove(gone)
 
     def _tidy(self, job: _Job, wanted: int) -> None:
         """After a start: forget the stop before it, and slots that a start does not bring back."""
         files, name = self._supervisor.slots, job.service.name
         self._noting(job, partial(files.remove_emptied, name))
-        for slot in job.census.slots:
-            if slot.index >= wanted and not (slot.leader or slot.leftovers) and not (slot.counts and slot.this_boot):
-                self._noting(job, partial(files.remove, name, slot.index))
+        void = [
+            slot.index
+            for slot in job.census.slots
+            if slot.index >= wanted and not (slot.leader or slot.leftovers) and not (slot.counts and slot.this_boot)
+        ]
+        self._noting(job, partial(files.remove, name, *void))
 
     def _noting(self, job: _Job, write: Callable[[], None]) -> None:
         """Write a note that only the next plane reads; what was done to the fleet is right without it."""

@@ -17,7 +17,7 @@ import msgspec
 from fleetwarden.adapters.substrates.process.census import family
 from fleetwarden.adapters.substrates.process.proc import ProcessId, ProcessTable, Stat, scan, stat_of
 from fleetwarden.adapters.substrates.process.signalling import Signaller, may_signal
-from fleetwarden.domain.errors import Refused
+from fleetwarden.domain.errors import FleetError
 from fleetwarden.ports.system import Clock
 
 __all__ = ["KILL_WAIT_S", "Ending", "Endings"]
@@ -60,7 +60,7 @@ class Endings:
     def end(self, service: str, recorded: Mapping[int, ProcessId | None], *, grace_s: float, deadline: float) -> Ending:
         """End them.  `grace_s`: from SIGTERM to SIGKILL; `deadline`: on the monotonic clock.
 
-        Raises Refused (`self_target`) before anything is signalled.
+        Raises Refused (`self_target`) or Retryable before anything is signalled, and nothing after that.
         """
         alive = self.of(service, recorded, scan(self._fleet))
         for stat in alive.values():
@@ -74,10 +74,14 @@ class Endings:
         hunt.send(alive.values(), signal.SIGTERM)
         step, never = _STEP_FIRST_S, Event()
         while True:
-            alive = _still(alive)
             now = self._clock.monotonic()
-            if not alive or now >= kill_at:  # what they started in the meantime is found by session and marker
-                alive |= self.of(service, recorded, scan(self._fleet))
+            try:
+                still = _still(alive)
+                if not still or now >= kill_at:  # what they started in the meantime is found by session and marker
+                    still |= self.of(service, recorded, scan(self._fleet))
+                alive = still
+            except FleetError as error:  # the kernel cannot be asked: as far as one knows, they live on
+                hunt.trouble = error.message
             if not alive or now >= give_up:
                 return hunt.ending(alive)
             if now >= kill_at:
@@ -94,7 +98,7 @@ class _Hunt:
         self._signaller = signaller
         self._signalled: dict[int, None] = {}
         self._killed: dict[int, None] = {}
-        self._trouble = ""
+        self.trouble = ""
 
     def send(self, stats: Iterable[Stat], number: signal.Signals) -> None:
         """To every group whose leader is among them, and singly to all that no group signal reached."""
@@ -111,8 +115,8 @@ class _Hunt:
     def _sent(self, stat: Stat, number: signal.Signals, *, group: bool) -> bool:
         try:
             return self._signaller.send(stat, number, group=group)
-        except Refused as error:
-            self._trouble = error.message
+        except FleetError as error:
+            self.trouble = error.message
             return False
 
     def _note(self, stat: Stat, number: signal.Signals) -> None:
@@ -125,7 +129,7 @@ class _Hunt:
             signalled=tuple(self._signalled),
             killed=tuple(self._killed),
             remaining=_pids(alive),
-            trouble=self._trouble,
+            trouble=self.trouble,
         )
 
 

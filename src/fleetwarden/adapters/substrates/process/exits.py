@@ -13,6 +13,7 @@ import contextlib
 import os
 import select
 import signal
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock, Thread
@@ -21,6 +22,7 @@ import msgspec
 import structlog
 
 from fleetwarden.adapters.substrates.process.proc import ProcessId, stat_of
+from fleetwarden.domain.errors import FleetError
 
 __all__ = ["EXIT_UNKNOWN", "Ended", "Exits"]
 
@@ -81,7 +83,7 @@ class Exits:
         """How a process ended, or None if it lives or was never watched.  Looks by itself, ahead of the thread."""
         with self._lock:
             if process in self._watched:
-                self._look(process)
+                self._look_at_all([process])
             told = self._known.get(process)
         if told is not None:
             self._nudge()
@@ -117,11 +119,22 @@ class Exits:
                     os.eventfd_read(self._wake)
                 found = [self._by_pidfd[fd] for fd, _ in ready if fd in self._by_pidfd]
                 found += [process for process, one in self._watched.items() if one.pidfd is None]
-                for process in found:
-                    self._look(process)
+                blind = not self._look_at_all(found)
                 news, self._news = self._news, []
             for ended in news:
                 self._tell(ended)
+            if blind:
+                time.sleep(_POLL_MS / 1000)  # the pidfd stays readable: without a pause this would spin
+
+    def _look_at_all(self, processes: list[ProcessId]) -> bool:
+        """Look at each; false if the kernel could not be asked.  Called with the lock held."""
+        try:
+            for process in processes:
+                self._look(process)
+        except FleetError as error:
+            log.warning("ends of processes cannot be told", error=str(error))
+            return False
+        return True
 
     def _tell(self, ended: Ended) -> None:
         try:
@@ -141,10 +154,11 @@ class Exits:
             pidfd = os.pidfd_open(process.pid)
         except OSError:
             return None
-        stat = stat_of(process.pid)
-        if stat is not None and stat.id == process:
-            return pidfd
-        os.close(pidfd)  # the pid is somebody else's by now; the next look finds that out
+        with contextlib.suppress(FleetError):
+            stat = stat_of(process.pid)
+            if stat is not None and stat.id == process:
+                return pidfd
+        os.close(pidfd)  # the pid is somebody else's by now, or that cannot be told: looking at it will show
         return None
 
     def _look(self, process: ProcessId) -> None:

@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Mapping
 
 import msgspec
+import psutil
 
 from fleetwarden.adapters.substrates.process.logs import Logs
 from fleetwarden.adapters.substrates.process.proc import Marker, stat_of
@@ -74,7 +75,7 @@ class Launcher:
             boot=supervisor.boot,
         )
         with supervisor.spawning(service.name, index):
-            if port is not None and (holder := port_holder(port)) is not None:
+            if port is not None and (holder := _holder(port)) is not None:
                 refused = Refused(f"{name}: port {port} is in use by {holder}", code="port_in_use")
                 self._withdraw(plan, refused.message, planned=False)
                 raise refused
@@ -101,7 +102,10 @@ class Launcher:
     def _record(self, plan: SlotRecord, pid: int) -> Launched:
         """Write down which process it is.  If that fails, the process lives all the same and is known by its marker."""
         supervisor = self._supervisor
-        stat = stat_of(pid)  # it is our child and not waited for, so it is there even if it has ended already
+        try:
+            stat = stat_of(pid)  # it is our child and not waited for, so it is there even if it has ended already
+        except FleetError as error:
+            return Launched(pid, f"pid {pid} is not written down ({error.message}); it is known by its marker")
         record = msgspec.structs.replace(
             plan,
             state=SlotState.RUNNING,
@@ -126,3 +130,11 @@ class Launcher:
                 slots.write(msgspec.structs.replace(plan, state=SlotState.FAILED, note=reason))
             elif planned:
                 slots.remove(plan.service, plan.index)
+
+
+def _holder(port: int) -> str | None:
+    """Who holds the port, if that can be told; where it cannot, the new process finds out by itself."""
+    try:
+        return port_holder(port)
+    except (OSError, psutil.Error):
+        return None

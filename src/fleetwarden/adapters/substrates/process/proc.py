@@ -11,14 +11,14 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from fleetwarden.domain.errors import Misconfigured
+from fleetwarden.domain.errors import Misconfigured, Retryable
 from fleetwarden.domain.identifiers import name_problem
 
 __all__ = ["MARKER_VARIABLE", "Marked", "Marker", "ProcessId", "ProcessTable", "Stat", "age_s", "boot_id", "command_of",
@@ -108,7 +108,10 @@ def boot_id() -> str:
 
 
 def stat_of(pid: int) -> Stat | None:
-    """What the kernel says of `pid` now, zombies included, or None if there is no such process."""
+    """What the kernel says of `pid` now, zombies included, or None if there is no such process.
+
+    Raises Retryable if the kernel could not be asked.
+    """
     line = _read(f"/proc/{pid}/stat")
     # The command name stands in brackets and may itself hold brackets and blanks: only the last one ends it.
     head, bracket, rest = line.rpartition(b")")
@@ -186,7 +189,10 @@ class ProcessTable:
 
 
 def scan(fleet: str) -> ProcessTable:
-    """Look at all processes now.  A few milliseconds; nothing is remembered from one look to the next."""
+    """Look at all processes now.  A few milliseconds; nothing is remembered from one look to the next.
+
+    Raises Retryable if the kernel could not be asked about all of them.
+    """
     needle = _needle(fleet)
     stats, marked = [], []
     for pid in _pids():
@@ -194,17 +200,18 @@ def scan(fleet: str) -> ProcessTable:
         if stat is None:
             continue
         stats.append(stat)
-        marker = _marker_of(pid, needle) if stat.lives else None
+        # A kernel thread is in no session; everything of ours is in one that we made.
+        marker = _marker_of(pid, needle) if stat.lives and stat.session else None
         if marker is not None and (again := stat_of(pid)) is not None and again.id == stat.id:
             marked.append(Marked(stat, marker))
     return ProcessTable(stats, marked)
 
 
-def _pids() -> Iterator[int]:
-    with os.scandir("/proc") as entries:
-        for entry in entries:
-            if entry.name.isdigit():
-                yield int(entry.name)
+def _pids() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - names, and many of them
+    except OSError as error:
+        raise Retryable(f"/proc cannot be read: {error.strerror}", code="kernel_unreadable") from error
 
 
 def _needle(fleet: str) -> bytes:
@@ -221,17 +228,20 @@ def _marker_of(pid: int, needle: bytes) -> Marker | None:
 
 
 def _read(path: str) -> bytes:
-    """The whole of a small kernel file; empty if it is gone or not ours to read."""
+    """The whole of a small kernel file; empty if its process is gone or it is not ours to read.
+
+    Raises Retryable for any other reason: that this plane has run out of descriptors must not look like a death.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+        try:
+            parts = []
+            while part := os.read(descriptor, 65536):
+                parts.append(part)
+            return b"".join(parts)
+        finally:
+            os.close(descriptor)
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return b""
-    try:
-        parts = []
-        while part := os.read(descriptor, 65536):
-            parts.append(part)
-        return b"".join(parts)
-    except OSError:  # it ended between the open and the read
-        return b""
-    finally:
-        os.close(descriptor)
+    except OSError as error:
+        raise Retryable(f"{path} cannot be read: {error.strerror}", code="kernel_unreadable") from error

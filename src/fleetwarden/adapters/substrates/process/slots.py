@@ -133,10 +133,16 @@ class SlotFiles:
         emptied = _decode(folder / _EMPTIED, Emptied) if _EMPTIED in names else None
         return ServiceFiles(dict(sorted(slots.items())), emptied)
 
-    def write(self, record: SlotRecord) -> None:
-        """Put the record in its slot's place."""
+    def write(self, *records: SlotRecord) -> None:
+        """Put each record, all of one service, in its slot's place.
+
+        One by one each is whole; if writing fails, those before the failure are written.
+        """
         with self._lock:
-            self._replace(self._path(record.service, record.index), msgspec.json.encode(record))
+            for record in records:
+                self._replace(self._path(record.service, record.index), msgspec.json.encode(record))
+            if records:
+                self._sync(records[0].service)
 
     def update(self, service: str, index: int, change: Callable[[SlotRecord], SlotRecord | None]) -> None:
         """Read, change and write one slot as one step; `change` returns None to leave it.  Nothing if unreadable."""
@@ -145,19 +151,21 @@ class SlotFiles:
             changed = change(current) if isinstance(current, SlotRecord) else None
             if changed is not None:
                 self._replace(self._path(service, index), msgspec.json.encode(changed))
+                self._sync(service)
 
-    def remove(self, service: str, index: int) -> None:
-        """Take the slot away, readable or not."""
-        self._unlink(self._path(service, index))
+    def remove(self, service: str, *indices: int) -> None:
+        """Take the slots away, readable or not."""
+        self._unlink(service, *(self._path(service, index) for index in indices))
 
     def write_emptied(self, service: str, emptied: Emptied) -> None:
         """Note that the service has no slots, and through which action."""
         with self._lock:
             self._replace(self.folder / service / _EMPTIED, msgspec.json.encode(emptied))
+            self._sync(service)
 
     def remove_emptied(self, service: str) -> None:
         """The service has slots again."""
-        self._unlink(self.folder / service / _EMPTIED)
+        self._unlink(service, self.folder / service / _EMPTIED)
 
     def _slot(self, service: str, index: int) -> SlotRecord | Unreadable | None:
         path = self._path(service, index)
@@ -182,18 +190,29 @@ class SlotFiles:
             finally:
                 os.close(descriptor)
             temporary.replace(path)
-            _sync_folder(path.parent)
         except OSError as error:
             raise Retryable(f"{path} cannot be written: {error.strerror}", code="slot_unwritable") from error
 
-    def _unlink(self, path: Path) -> None:
+    def _unlink(self, service: str, *paths: Path) -> None:
         with self._lock:
             try:
-                path.unlink(missing_ok=True)
-                if path.parent.is_dir():
-                    _sync_folder(path.parent)
+                there = [path for path in paths if path.exists()]
+                for path in there:
+                    path.unlink()
             except OSError as error:
-                raise Retryable(f"{path} cannot be removed: {error.strerror}", code="slot_unwritable") from error
+                reason = f"files of {service} cannot be removed from {self.folder}: {error.strerror}"
+                raise Retryable(reason, code="slot_unwritable") from error
+            if there:
+                self._sync(service)
+
+    def _sync(self, service: str) -> None:
+        """Make what was renamed or removed in the service's folder durable."""
+        try:
+            _sync_folder(self.folder / service)
+        except OSError as error:
+            raise Retryable(
+                f"{self.folder / service} cannot be synced: {error.strerror}", code="slot_unwritable"
+            ) from error
 
 
 def _decode(path: Path, kind: type[R]) -> R | Unreadable | None:

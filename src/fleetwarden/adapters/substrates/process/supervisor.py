@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from threading import Lock
+from queue import SimpleQueue
+from threading import Lock, Thread
 
 import msgspec
 import structlog
@@ -62,10 +64,17 @@ class Supervisor:
         self._spawning: dict[str, set[int]] = {}
         self._adopting = Lock()
         self._adopted = False
+        self._notes: SimpleQueue[Ended | None] = SimpleQueue()
+        self._note_writer: Thread | None = None
 
     def close(self) -> None:
         """Stop watching.  Every instance runs on."""
         self.exits.close()
+        with self._lock:
+            writer, self._note_writer = self._note_writer, None
+        if writer is not None:
+            self._notes.put(None)
+            writer.join(timeout=5)
 
     def table(self) -> ProcessTable:
         """One look at all processes.  The first one also takes over what an earlier plane left running."""
@@ -113,13 +122,25 @@ class Supervisor:
         return seen if seen not in (None, EXIT_UNKNOWN) else record.note or EXIT_UNKNOWN
 
     def _ended(self, ended: Ended) -> None:
-        """A watched instance is gone: wake whoever waits, then keep what was seen for the next plane."""
+        """A watched instance is gone: wake whoever waits, and have it kept for the next plane.
+
+        The disk is waited for on another thread: of many deaths at once, the last is told as soon as the first.
+        """
         if self._on_exit is not None:
             self._on_exit(ended.service)
-        try:
-            self.slots.update(ended.service, ended.index, lambda record: _with_note(record, ended.process, ended.how))
-        except FleetError as error:
-            log.warning("end of a process not written down", service=ended.service, index=ended.index, error=str(error))
+        self._notes.put(ended)
+        with self._lock:
+            if self._note_writer is None:
+                self._note_writer = Thread(target=self._write_notes, name="process-notes", daemon=True)
+                self._note_writer.start()
+
+    def _write_notes(self) -> None:
+        while (ended := self._notes.get()) is not None:
+            name, index = ended.service, ended.index
+            try:
+                self.slots.update(name, index, partial(_with_note, process=ended.process, how=ended.how))
+            except FleetError as error:
+                log.warning("end of a process not written down", service=name, index=index, error=str(error))
 
     def _adopt(self, table: ProcessTable) -> None:
         """Complete what an earlier plane left half written: a process that lives under its plan's marker."""
