@@ -32,6 +32,7 @@ _TOKEN = re.compile(r"fw_[A-Za-z0-9_-]{8,}")
 _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}")
 _IN_ADDRESS = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)(?P<user>[^\s/@:]*):(?P<password>[^\s/@]+)@", re.IGNORECASE)
 _DEPTH_MAX = 6
+_COLOURED = frozenset({"color_message"})  # the server's second form of a message, for terminals
 
 
 class _OwnersFile(RotatingFileHandler):
@@ -98,7 +99,7 @@ def stop_logging() -> None:
 
 
 def _mask(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    return {key: masked(key, value) for key, value in event.items()}
+    return {key: masked(key, value) for key, value in event.items() if key not in _COLOURED}
 
 
 def masked(key: str, value: Any, depth: int = 0) -> Any:

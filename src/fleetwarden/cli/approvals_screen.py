@@ -52,7 +52,7 @@ def _needs(one: Item) -> str:
 def _because(one: Item, now: Any) -> str:
     parts = [f"because: {localised(str(one['reason']), now)}"]
     if one.get("request_reason"):
-        parts.append(f"asked since: {localised(str(one['request_reason']), now)}")
+        parts.append(f"need: {localised(str(one['request_reason']), now)}")
     parts.append(f"changes: {changes(one)}")
     if one.get("note"):
         parts.append(localised(str(one["note"]), now))

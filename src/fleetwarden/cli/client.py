@@ -7,12 +7,9 @@ such.  The token goes into one header and nowhere else.
 
 from __future__ import annotations
 
-import http.client
 import json
-import ssl
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 from fleetwarden.domain.errors import (
@@ -26,6 +23,9 @@ from fleetwarden.domain.errors import (
     Retryable,
     StoreUnavailable,
 )
+
+if TYPE_CHECKING:
+    from http.client import HTTPConnection
 
 __all__ = ["PREFIX", "Answered", "PlaneClient", "Unreachable", "as_error", "quoted"]
 
@@ -110,6 +110,8 @@ class PlaneClient:
     def _exchange(
         self, method: str, target: str, sent: bytes | None, headers: dict[str, str]
     ) -> tuple[int, bytes, Any]:
+        from http.client import HTTPException
+
         connection = self._connection()
         begun = False
         try:
@@ -123,16 +125,17 @@ class PlaneClient:
             return answer.status, content, _date(answer.getheader("Date"))
         except TimeoutError as error:
             raise self._lost(method, begun, f"no answer within {self._timeout_s:.0f} s") from error
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, HTTPException) as error:
             raise self._lost(method, begun, _why(error)) from error
         finally:
             connection.close()
 
-    def _connection(self) -> http.client.HTTPConnection:
+    def _connection(self) -> HTTPConnection:
+        from http.client import HTTPConnection, HTTPSConnection  # with ssl and email: only a call pays for them
+
         if self._secure:
-            context = ssl.create_default_context()
-            return http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout_s, context=context)
-        return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout_s)
+            return HTTPSConnection(self._host, self._port, timeout=self._timeout_s)
+        return HTTPConnection(self._host, self._port, timeout=self._timeout_s)
 
     def _lost(self, method: str, begun: bool, why: str) -> FleetError:
         if begun and method != "GET":
@@ -149,6 +152,8 @@ def _why(error: Exception) -> str:
 
 
 def _date(header: str | None) -> Any:
+    from email.utils import parsedate_to_datetime
+
     try:
         return None if header is None else parsedate_to_datetime(header)
     except ValueError:

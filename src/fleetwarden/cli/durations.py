@@ -11,7 +11,7 @@ import re
 __all__ = ["span_s", "spelled"]
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-_FORM = re.compile(r"(?P<number>\d{1,9}(?:\.\d{1,6})?)(?P<unit>[smhd])")
+_FORM = re.compile(r"(?P<number>\d{1,9}(?:\.\d{1,6})?)(?P<unit>[smhd])", re.ASCII)
 _EXPECTED = "write a number and a unit, such as 90s, 10m, 2h or 7d"
 
 
@@ -20,7 +20,7 @@ def span_s(text: str) -> float:
     said = text.strip()
     found = _FORM.fullmatch(said)
     if found is None:
-        if re.fullmatch(r"\d+(?:\.\d+)?", said):
+        if re.fullmatch(r"\d+(?:\.\d+)?", said, re.ASCII):
             raise ValueError(f"{text!r} has no unit: {_EXPECTED}")
         raise ValueError(f"{text!r} is no duration: {_EXPECTED}")
     seconds = float(found["number"]) * _UNITS[found["unit"]]

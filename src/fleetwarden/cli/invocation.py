@@ -5,13 +5,14 @@ A hint that does not work when it is pasted is worse than none.  Tokens are neve
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
 import sys
 from pathlib import Path
 
-__all__ = ["pasteable", "prefix", "program"]
+__all__ = ["from_here", "pasteable", "prefix", "program"]
 
 NAME = "fleetwarden"
 _MENTIONED = re.compile(
@@ -35,10 +36,16 @@ def _on_path(file: Path) -> str:
     found = shutil.which(file.name)
     if found is not None and Path(found).samefile(file):
         return file.name
+    return shlex.quote(from_here(file))
+
+
+def from_here(path: Path) -> str:
+    """A path as one would type it: relative below the working directory, else absolute, without `..` in it."""
+    real = Path(os.path.normpath(path.absolute()))
     try:
-        return shlex.quote(str(file.absolute().relative_to(Path.cwd())))
+        return str(real.relative_to(Path.cwd()))
     except ValueError:
-        return shlex.quote(str(file.absolute()))
+        return str(real)
 
 
 def prefix(*, config: Path | None, url: str | None) -> str:

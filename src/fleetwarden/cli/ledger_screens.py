@@ -144,7 +144,10 @@ def _told(key: str, value: Any, now: Any) -> str:
     if key in _STATE_KEYS:
         return status_word(value)
     if isinstance(value, Mapping):
-        return ", ".join(f"{_label(name)} {_told(name, one, now)}" for name, one in value.items() if one is not None)
+        kept = [(name, one) for name, one in value.items() if one not in (None, "", [], {})]
+        return "(" + ", ".join(f"{_label(name)} {_told(name, one, now)}" for name, one in kept) + ")"
+    if isinstance(value, list):
+        return ", ".join(_told(key, one, now) for one in value)
     if isinstance(value, str) and parsed(value) is not None:
         return shown(value, now)
     return localised(str(value), now)

@@ -6,11 +6,11 @@ refused or takes longer says so, with the command that helps.  Every command sho
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fleetwarden.cli.invocation import from_here
 from fleetwarden.cli.screen import Screen
 from fleetwarden.cli.times import localised, parsed
 from fleetwarden.cli.wording import act, counted
@@ -21,7 +21,7 @@ Item = Mapping[str, Any]
 Command = Callable[[str], str]
 LINES_MAX = 30  # services that get a line of their own
 _STORES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
-_WILL_NOT_MOVE = frozenset({"denied", "repeated", "refused", "observe_only", "reconciler_off", "count_not_ours"})
+_WILL_NOT_MOVE = frozenset({"denied", "repeated", "refused", "observe_only", "count_not_ours"})
 
 
 def show_banner(screen: Screen, body: Item) -> None:
@@ -44,7 +44,7 @@ def show_banner(screen: Screen, body: Item) -> None:
 def _place(source: object, folder: object) -> str:
     """Where the policy stands, as one would name it from here."""
     file = Path(str(folder)) / str(source)
-    return os.path.relpath(file) if file.is_file() else str(source)
+    return from_here(file) if file.is_file() else str(source)
 
 
 def settled(item: Item) -> bool:
@@ -97,7 +97,7 @@ def show_outcome(screen: Screen, item: Item, command: Command, *, width: int) ->
     """One line a service; `width` is that of the longest name."""
     mark, ready, version, told = outcome_of(item, command)
     tone = {"✓": "good", "✗": "bad", "?": "warn", "…": "warn"}.get(mark, "quiet")
-    head = f"{screen.tone(mark, tone)} {item['name']!s:<{width}}  {ready:<14} {version:<6}"
+    head = f"{screen.tone(mark, tone)} {item['name']!s:<{width}}  {ready:<14} {version:<5}  "
     screen.continued(head, told, indent=width + 26)
 
 
@@ -115,9 +115,10 @@ def show_tries(screen: Screen, services: Sequence[Item], command: Command) -> No
 
 
 def _tries(services: Sequence[Item], command: Command) -> list[tuple[str, str]]:
+    by_size = sorted(services, key=lambda one: -len(one.get("instances") or ()))
     living = [
         (one["name"], each["id"])
-        for one in services
+        for one in by_size
         if one.get("acts")
         for each in one.get("instances") or ()
         if each.get("pid") and str(each["id"]).isdigit()

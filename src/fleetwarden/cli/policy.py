@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fleetwarden.cli.calling import Call, connected
+from fleetwarden.cli.invocation import from_here
 from fleetwarden.cli.wording import counted
 from fleetwarden.domain.errors import FleetError, Misconfigured
 
@@ -79,11 +80,8 @@ def _chosen(call: Call, path: Path | None) -> tuple[Path | None, Path | None]:
 
 
 def _short(path: Path) -> Path:
-    """The path from here where that is shorter to read."""
-    try:
-        return path.absolute().relative_to(Path.cwd())
-    except ValueError:
-        return path
+    """The path as findings name it."""
+    return Path(from_here(path))
 
 
 def _in_force(call: Call) -> dict[str, Any] | None:

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 import typer
 
 from fleetwarden.cli.calling import Call, connected
+from fleetwarden.cli.invocation import from_here
+from fleetwarden.cli.wording import counted
 from fleetwarden.domain.errors import Misconfigured
 
 if TYPE_CHECKING:
@@ -103,20 +105,25 @@ def _run(call: Call, settings: Settings, ending: _Ending) -> None:
                 told = f"! another plane answers for this data folder; this one: --url {serving.url}"
                 call.progress(told, tone="warn")
             _wait(plane, ending, serving)
-            call.progress("\nending: no more is begun, what is under way may finish (Ctrl-C again does not wait)")
+            left = _still_running(plane)
+            call.progress("")  # behind the ^C of a terminal
+            call.progress("ending: nothing more is begun, what is under way may finish (Ctrl-C again does not wait)")
     finally:
         drained = plane.stop(DRAIN_S)
         announcement.release()
     if serving.error is not None:
         raise serving.error
-    _farewell(call, plane, drained=drained)
-
-
-def _farewell(call: Call, plane: Plane, *, drained: bool) -> None:
     if not drained:
         call.progress("! something was still under way; its outcome is settled at the next start", tone="warn")
-    left = f"  services keep running; {call.command('down --services')} stops them" if plane.acting else ""
-    call.progress(f"the plane has ended{left and ';'}{left}")
+    keep = f"; {counted(left, 'service')} keep{'s' if left == 1 else ''} running" if left else ""
+    stops = f", {call.command('down --services')} stops {'it' if left == 1 else 'them'}" if left else ""
+    call.progress(f"the plane has ended{keep}{stops}")
+
+
+def _still_running(plane: Plane) -> int:
+    """Services that live at the last look and that this plane could stop."""
+    services = _status(plane)["services"]
+    return sum(1 for one in services if one["acts"] and (one.get("observed") or {}).get("existing"))
 
 
 def _wait(plane: Plane, ending: _Ending, serving: _Serving) -> None:
@@ -191,7 +198,7 @@ def _token(call: Call, plane: Plane, settings: Settings) -> str:
     if settings.fleet_admin_token is not None:
         first_admin_token(plane.store, settings, "")
         return "token: the one in FLEET_ADMIN_TOKEN"
-    where = os.path.relpath(token_file(settings))
+    where = from_here(token_file(settings))
     kept = kept_token(settings)
     secret = kept or new_secret()
     if kept is None:
@@ -241,8 +248,12 @@ def _lines(call: Call, plane: Plane, body: Mapping[str, Any], wanted: Event) -> 
     width = max(len(name) for name in names[:LINES_MAX])
     told: set[str] = set()
     services = list(body["services"])
-    for late in _rounds(plane, wanted):
-        services = list(_status(plane)["services"])
+    moves = body["reconciler"] == "on"
+    for late in _rounds(plane, wanted, READY_WITHIN_S if moves else 0.0):
+        fresh = _status(plane)
+        services = list(fresh["services"])
+        if fresh["last_pass_s"] is None and not late:
+            continue  # nobody has looked yet
         for one in services[:LINES_MAX]:
             if one["name"] not in told and (late or settled(one)):
                 told.add(one["name"])
@@ -257,9 +268,9 @@ def _lines(call: Call, plane: Plane, body: Mapping[str, Any], wanted: Event) -> 
     return services
 
 
-def _rounds(plane: Plane, wanted: Event) -> Iterator[bool]:
+def _rounds(plane: Plane, wanted: Event, within_s: float) -> Iterator[bool]:
     """Looks to be taken; true says that it is the last one."""
-    until = plane.clock.monotonic() + READY_WITHIN_S
+    until = plane.clock.monotonic() + within_s
     while not wanted.is_set():
         late = plane.clock.monotonic() >= until
         yield late

@@ -102,6 +102,7 @@ def _show_blocked(call: Call, body: Mapping[str, Any]) -> None:
 def _obstacle(call: Call, one: Mapping[str, Any]) -> str:
     approval, decision = one.get("approval_id"), one.get("decision_id")
     if approval:
-        return f"it waits for a person: {call.command(f'approvals grant {approval}')}"
+        who = "it waits for a person (not the one who asked, unless the policy allows that)"
+        return f"{who}:  {call.command(f'approvals grant {approval}')}"
     look = f" ({call.command(f'decisions show {decision}')})" if decision else ""
     return f"{localised(str(one['reason']), None)}{look}"
