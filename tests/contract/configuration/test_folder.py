@@ -377,6 +377,34 @@ def test_a_file_that_the_system_refuses_is_unreadable_and_says_why(folder: Path)
     assert "cannot be read: Too many levels of symbolic links" in source(folder).current().fleet.error
 
 
+def test_a_file_that_is_written_while_it_is_read_is_read_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = folder / "fleet.yml"
+    writes = iter(["version: 1\nservices: [{name: a}]\n", "version: 1\nservices: [{name: a}, {name: b}]\n"])
+    look = os.fstat
+
+    def look_and_let_write(descriptor: int) -> os.stat_result:
+        seen = look(descriptor)
+        if text := next(writes, ""):
+            path.write_text(text)
+        return seen
+
+    monkeypatch.setattr("fleetwarden.adapters.files.documents.os.fstat", look_and_let_write)
+    assert read_document(path, "fleet.yml").data == b"version: 1\nservices: [{name: a}, {name: b}]\n"
+
+
+def test_a_file_that_is_always_being_written_is_unreadable(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = folder / "fleet.yml"
+    look = os.fstat
+
+    def look_and_let_write(descriptor: int) -> os.stat_result:
+        with path.open("a") as file:
+            file.write("#")
+        return look(descriptor)
+
+    monkeypatch.setattr("fleetwarden.adapters.files.documents.os.fstat", look_and_let_write)
+    assert read_document(path, "fleet.yml").problem.startswith("changed during each of 5 readings")
+
+
 def test_a_pipe_is_refused_instead_of_waited_for(folder: Path) -> None:
     os.mkfifo(folder / "pipe.yml")
     assert read_document(folder / "pipe.yml", "pipe.yml").problem == "is no regular file"
