@@ -316,8 +316,10 @@ class _Walk:
         }
         if is_open:
             return None
-        when = f"it opens {_at(opens)}" if opens is not None else "it does not open again"
-        reason = f"outside the maintenance window {window.words()} ({bound.window_where}): a person decides; {when}"
+        reason = (
+            f"outside the maintenance window {window.words()} ({bound.window_where}): a person decides; "
+            f"it opens {_at(opens)}"
+        )
         return _Answer(False, reason, bound.words, bound.where)
 
     def allowed(self, waived: Sequence[str]) -> _Answer:

@@ -52,7 +52,7 @@ def _source_problem(request: ActionRequest) -> str | None:
     kind, source = request.kind, request.source
     if not isinstance(_as_given(source), str) or source not in _MAY_ASK:
         return f"unknown source {source!r}: one of {', '.join(Source)}"
-    if not isinstance(_as_given(kind), str) or not OWN_KIND.fullmatch(kind):
+    if not isinstance(_as_given(kind), str) or not (kind in KNOWN_KINDS or OWN_KIND.fullmatch(kind)):
         return f"{kind!r} is no kind: a letter, then at most 63 letters, digits or any of _ . : / -"
     allowed = _MAY_ASK[source]
     if allowed is not None:

@@ -66,21 +66,21 @@ class MaintenanceWindow:
             return self._opens_on(today)
         return minute < self.end_minute and self._opens_on(today - _ONE_DAY)
 
-    def opens_at(self, now: Micros) -> Micros | None:
-        """The first moment at or after `now` at which it is open, or None if there is none within the bounded look-out.
+    def opens_at(self, now: Micros) -> Micros:
+        """The first moment at or after `now` at which it is open.
 
-        The look-out reaches past the last exception by four weeks.  Costs about 10 us for each day looked at.
+        Costs about 10 us for each day looked at, which are seven unless exceptions lie ahead.
         """
         if self.is_open(now):
             return now
         last = max(self.except_dates, default=date.min)
-        days_ahead = max(0, (last - moment(now).date()).days) + 28
+        days_ahead = max(0, (last - moment(now).date()).days) + 28  # some day of four weeks without exceptions opens
         for day in range(days_ahead):
             begin = now + day * DAY_US
             openings = [at for at in self._candidates(begin, begin + DAY_US) if self.is_open(at)]
             if openings:
                 return min(openings)
-        return None
+        raise AssertionError(f"the window {self.words()} never opens")
 
     def words(self) -> str:
         """As a person would say it: `22:00-04:00 Europe/Berlin, mon tue, not on 2027-12-24`."""

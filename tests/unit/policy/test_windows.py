@@ -199,7 +199,7 @@ def test_the_next_opening_is_the_first_open_minute_of_the_model(one: Maintenance
     minutes = range(first, first + 3 * 1440 * MINUTE, MINUTE)
     expected = next((minute for minute in minutes if open_in_the_model(one, minute)), None)
     if expected is None:
-        assert opens is None or opens >= minutes.stop
+        assert opens >= minutes.stop
     else:
         assert opens == expected
 
