@@ -56,7 +56,8 @@ __all__ = [
 FILE = "policy"  # what findings call a policy that was given as a value
 ALLOWED = frozenset({Verdict.ALLOW, Verdict.ALLOW_NOTIFY})
 _REQUEST_KEYS = frozenset(
-    {"kind", "target", "params", "source", "requested_by", "reason", "group", "substrate", "direction", "dry_run"}
+    {"kind", "target", "params", "source", "group", "substrate", "direction", "dry_run"}
+    | {"requested_by", "reason", "idempotency_key"}  # say who and why; no rule looks at them
 )
 
 
@@ -195,7 +196,8 @@ def _request_problem(request: object) -> str | None:
 
 def _request(request: Mapping[str, JsonValue], fleet: Mapping[str, Mapping[str, JsonValue]]) -> ActionRequest:
     target, params = request["target"], request.get("params", {})
-    known = fleet.get(target, {}) if isinstance(target, str) else {}
+    known = fleet.get(target) if isinstance(target, str) else None
+    about: Mapping[str, JsonValue] = request if known is None else known  # what the fleet knows, nobody may claim
     return ActionRequest(
         kind=request["kind"],
         target=target,
@@ -204,9 +206,9 @@ def _request(request: Mapping[str, JsonValue], fleet: Mapping[str, Mapping[str, 
         requested_by=str(request.get("requested_by", "")),
         reason=str(request.get("reason", "")),
         key="",
-        group=known.get("group") or request.get("group", ""),
-        substrate=known.get("substrate") or request.get("substrate", ""),
-        direction=request.get("direction") or _direction(request, known),
+        group=about.get("group") or "",
+        substrate=about.get("substrate") or "",
+        direction=request.get("direction") or _direction(request, known or {}),
         dry_run=request.get("dry_run", False),
     )
 

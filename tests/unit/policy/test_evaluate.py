@@ -132,6 +132,8 @@ def test_group_and_substrate_come_from_the_fleet_and_not_from_the_request() -> N
     assert evaluate(policy, RESTART, fleet=fleet, now=NOON)["verdict"] == "allow"
     claimed = {"kind": "restart_service", "target": "db", "group": "web", "substrate": "process"}
     assert evaluate(policy, claimed, fleet=fleet, now=NOON)["verdict"] == "queue_approval"
+    assert evaluate(policy, claimed, fleet={"db": {}}, now=NOON)["verdict"] == "queue_approval"
+    assert evaluate(policy, claimed, now=NOON)["verdict"] == "allow"  # nothing is known of it: as it is told
 
 
 @pytest.mark.req("POL-5")
