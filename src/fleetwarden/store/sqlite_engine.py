@@ -29,7 +29,15 @@ from fleetwarden.store.facts import NEWEST_TIME, PUT_FACT
 from fleetwarden.store.ownership import Ownership
 from fleetwarden.store.pool import Pool
 from fleetwarden.store.release import SlowTransactions, release_all
-from fleetwarden.store.sqlite_session import LedgerTime, SqliteSession, connect, connect_reader, is_io_error, translated
+from fleetwarden.store.sqlite_session import (
+    LedgerTime,
+    SqliteSession,
+    connect,
+    connect_reader,
+    empty_log,
+    is_io_error,
+    translated,
+)
 from fleetwarden.store.transactions import Nesting, Transaction
 
 __all__ = ["SqliteStore"]
@@ -237,7 +245,7 @@ class SqliteStore:
         if size <= self._checkpoint_above:
             return
         try:
-            [busy, *_] = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            [busy, *_] = empty_log(self._connection)
         except sqlite3.Error:
             busy = 1  # the log keeps everything; the next commit will tell if the disk is bad
         self._checkpoint_above = size + WAL_BYTES_MAX if busy else WAL_BYTES_MAX

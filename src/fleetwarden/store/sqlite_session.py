@@ -21,7 +21,7 @@ from fleetwarden.ports.system import Clock
 from fleetwarden.store.session import Session
 from fleetwarden.store.statements import Row, Statement
 
-__all__ = ["LedgerTime", "SqliteSession", "connect", "connect_reader", "is_io_error", "translated"]
+__all__ = ["LedgerTime", "SqliteSession", "connect", "connect_reader", "empty_log", "is_io_error", "translated"]
 
 _BUSY_TIMEOUT_S = 5.0  # only a foreign program (a person's sqlite3) can be in our way
 _STATEMENTS_CACHED = 512
@@ -102,6 +102,16 @@ def _prepare(connection: sqlite3.Connection, synchronous: str) -> None:
         raise Misconfigured(f"the file system does not allow SQLite's write-ahead log (it stays in mode {mode!r})")
     connection.execute(f"PRAGMA synchronous = {synchronous}")
     connection.execute("PRAGMA foreign_keys = ON")
+
+
+def empty_log(connection: sqlite3.Connection) -> Row:
+    """Move the write-ahead log into the database and empty it, if no reader is in the way (first of the row: one is)."""
+    connection.execute("PRAGMA busy_timeout = 0")
+    try:
+        row: Row = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {round(_BUSY_TIMEOUT_S * 1000)}")
+    return row
 
 
 def is_io_error(error: BaseException) -> bool:

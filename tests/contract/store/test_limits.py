@@ -7,7 +7,7 @@ import pytest
 from fleetwarden.domain.errors import Refused, StoreUnavailable
 from fleetwarden.ports.stores import Page
 from fleetwarden.store.columns import JSON_BYTES_MAX, PROSE_BYTES_MAX, TEXT_BYTES_MAX
-from tests.contract.store.records import decide, file_approval, prepare, request, start
+from tests.contract.store.records import decide, file_approval, prepare, request, start, vote
 
 
 def journal(tx, **changed):
@@ -62,13 +62,12 @@ def test_the_evidence_of_many_services_is_kept_whole(store):
 @pytest.mark.req("POL-7")
 def test_an_approval_whose_votes_no_longer_fit_is_refused_and_unchanged(store):
     approval = store.transact("file", file_approval)
-    from tests.contract.store.records import vote
 
     def run(tx):
         for number in range(3):
             tx.approvals.vote(approval.seq, vote(f"{number}" * 100_000))
 
-    with pytest.raises(Refused, match="approval.votes"):
+    with pytest.raises(Refused, match=r"approval\.votes"):
         store.transact("vote", run)
     assert store.read(lambda tx: tx.approvals.get(approval.seq)) == approval
 
