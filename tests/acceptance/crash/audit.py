@@ -227,9 +227,9 @@ def what_was_settled_rests_on_evidence(facts: Facts) -> Iterator[str]:
         if record["settled_by"] != "evidence" or row["state"] == "recovery_pending" or row["dry_run"]:
             continue
         seen = row["evidence"].get("observed_at", 0)
-        if row["state"] == "executed" and seen < record["started_at"]:
+        if row["state"] == "executed" and seen < (record["started_at"] or 0):
             yield f"{_shown(record)} was settled by a look from before its call"
-        if row["state"] == "failed" and row["at"] <= record["horizon_at"]:
+        if row["state"] == "failed" and row["at"] <= (record["horizon_at"] or 0):
             yield f"{_shown(record)} was settled as failed while its effect could still land"
 
 
@@ -283,7 +283,9 @@ def granted_work_is_done_once(facts: Facts) -> Iterator[str]:
 
 
 def each_restart_is_watched_once(facts: Facts) -> Iterator[str]:
-    watches = Counter(item["payload"]["action"] for item in facts.tables["work_items"] if item["kind"] == "deploy_watch")
+    watches = Counter(
+        item["payload"]["action"] for item in facts.tables["work_items"] if item["kind"] == "deploy_watch"
+    )
     for record in facts.tables["outbox"]:
         expected = int(record["kind"] == "restart_service" and record["state"] == "succeeded")
         if watches[record["seq"]] != expected:

@@ -21,6 +21,14 @@ def plane_server() -> Iterator[Server]:
         yield made
 
 
+@pytest.fixture(scope="session")
+def postgresql_url(request: pytest.FixtureRequest) -> str:
+    """One database for all worlds of this worker; each gets a schema in it."""
+    cluster = request.getfixturevalue("postgresql")
+    url: str = cluster.url(cluster.empty_database())
+    return url
+
+
 @pytest.fixture
 def make_world(request: pytest.FixtureRequest, tmp_path: Path, plane_server: Server) -> Iterator[MakeWorld]:
     """`make_world("sqlite" | "postgresql", **settings)`; what it started is ended with the test."""
@@ -33,8 +41,7 @@ def make_world(request: pytest.FixtureRequest, tmp_path: Path, plane_server: Ser
             if kind == "sqlite":
                 database = SqliteDatabase(folder / "data" / "fleet.db")
             else:
-                database = PostgresqlDatabase(request.getfixturevalue("postgresql"))
-            stack.callback(database.close)
+                database = PostgresqlDatabase(request.getfixturevalue("postgresql_url"))
             world = World(folder, database, plane_server, settings)
             stack.callback(world.close)
             return world

@@ -25,6 +25,7 @@ from typing import Any
 from unittest.mock import patch
 
 import psycopg
+import structlog
 
 from fleetwarden.adapters.substrates.process.signalling import PosixSignaller
 from fleetwarden.adapters.substrates.process.spawning import PosixSpawner
@@ -42,14 +43,20 @@ from fleetwarden.store import postgresql_engine, sqlite_engine
 from fleetwarden.store.opening import open_store
 from fleetwarden.store.statements import Statement
 from tests.acceptance.crash import processes
-from tests.acceptance.crash.seams import ObservedActuator, ObservedSignaller, ObservedSlots, ObservedSpawner
-from tests.acceptance.crash.seams import ObservedStore, Steps
+from tests.acceptance.crash.seams import (
+    ObservedActuator,
+    ObservedSignaller,
+    ObservedSlots,
+    ObservedSpawner,
+    ObservedStore,
+    Steps,
+)
 
 PERSON = Caller(person="alice", token="of a test", roles=(Role.ADMIN.value,))
 TICKS = ("configuration", "fleet_reconciler", "worker", "action_executor")
 ROUNDS_MAX = 80
 ADVANCE_S = 20.0
-PR_SET_CHILD_SUBREAPER = 36
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 Json = dict[str, Any]
 
@@ -140,7 +147,7 @@ class Driver:
         self.clock.advance(seconds)
         if self.plan["database"].startswith("postgresql"):
             with psycopg.connect(self.plan["database"], autocommit=True) as connection:
-                connection.execute("UPDATE shift.clock SET seconds = seconds + %s", [seconds])
+                connection.execute("UPDATE test_clock SET seconds = seconds + %s", [seconds])
         passed = self.plane.store.read(lambda tx: tx.now()) - before
         assert passed >= seconds * 1_000_000, "the store's time did not follow: it is read some other way by now"
 
@@ -263,6 +270,7 @@ class Driver:
 
 def drive(plan: Json) -> None:
     """Run one plan in this process."""
+    structlog.configure(processors=[structlog.processors.ExceptionRenderer(), structlog.processors.KeyValueRenderer()])
     os.environ[processes.WORLD] = plan["world"]
     Driver(plan).run()
 
@@ -283,11 +291,14 @@ def serve() -> None:
     What a killed plane leaves behind becomes our child, and is reaped while we wait for the next one.
     """
     warm_up()
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    libc = ctypes.CDLL(None)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     for line in sys.stdin:
         plan = json.loads(line)
         child = os.fork()
         if child == 0:
+            libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
             _in_a_child(Path(plan["folder"]) / "plane.log", lambda plan=plan: drive(plan))
         ended, status = 0, 0
         while ended != child:

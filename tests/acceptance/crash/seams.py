@@ -11,6 +11,7 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from threading import Event, Lock
 from typing import TYPE_CHECKING, TypeVar
@@ -146,7 +147,10 @@ class ObservedSignaller:
 
 
 class ObservedSlots:
-    """The slot files: `slot_<state>.before|after` for each write, `slot_removed`, `emptied`, `emptied_removed`."""
+    """The slot files: `slot_<state>` for each file written, `slot_removed`, `emptied`, `emptied_removed`.
+
+    What is asked for in one batch is done file by file, so that a plane can die in the middle of it.
+    """
 
     def __init__(self, slots: SlotFiles, steps: Steps) -> None:
         self._slots = slots
@@ -159,20 +163,22 @@ class ObservedSlots:
     def read(self, service: str) -> ServiceFiles:
         return self._slots.read(service)
 
-    def write(self, record: SlotRecord) -> None:
-        self._step(f"slot_{record.state.value}", lambda: self._slots.write(record))
+    def write(self, *records: SlotRecord) -> None:
+        for record in records:
+            self._step(f"slot_{record.state.value}", partial(self._slots.write, record))
 
     def update(self, service: str, index: int, change: Callable[[SlotRecord], SlotRecord | None]) -> None:
         self._slots.update(service, index, change)  # how a process ended, from a thread of its own: no step of ours
 
-    def remove(self, service: str, index: int) -> None:
-        self._step("slot_removed", lambda: self._slots.remove(service, index))
+    def remove(self, service: str, *indices: int) -> None:
+        for index in indices:
+            self._step("slot_removed", partial(self._slots.remove, service, index))
 
     def write_emptied(self, service: str, emptied: Emptied) -> None:
-        self._step("emptied", lambda: self._slots.write_emptied(service, emptied))
+        self._step("emptied", partial(self._slots.write_emptied, service, emptied))
 
     def remove_emptied(self, service: str) -> None:
-        self._step("emptied_removed", lambda: self._slots.remove_emptied(service))
+        self._step("emptied_removed", partial(self._slots.remove_emptied, service))
 
     def _step(self, name: str, write: Callable[[], None]) -> None:
         self._steps.passed(f"{name}.before")
