@@ -197,11 +197,11 @@ class _Walk:
         self._bind()
         said, where = self.decider.words, self.decider.where
         if self.tier is FORBIDDEN:
-            reason = f"denied, {where} forbids {self._asked()}; only another rule would allow it"
+            reason = f"denied by {where}: {self._asked()} is forbidden; only another rule allows it"
             return _Answer(True, reason, said, where)
         if self.tier is APPROVAL_REQUIRED:
-            who = f"no rule matches and the {where}" if said == DEFAULTS else where
-            return _Answer(False, f"{who} asks a person first: approve or reject it", said, where)
+            by = f"no rule matches, and by the {where}" if said == DEFAULTS else f"by {where}"
+            return _Answer(False, f"{by} a person is asked first: approve or reject it", said, where)
         if structure.is_irreversible(self.request):
             self.tier = APPROVAL_REQUIRED
             reason = f"{self._asked()} cannot be undone, so a person decides, whatever {where} says"
@@ -239,7 +239,7 @@ class _Walk:
             return None
         limit = use.limit
         if limit.max == 0:
-            reason = f"denied, {bound.rate_where} allows no {self.request.kind} on {self.request.target} (max 0)"
+            reason = f"denied, no {self._asked()} is allowed at any time (max 0, {bound.rate_where})"
         else:
             opens = f"the next slot opens {_at(use.next_slot_at)}"
             reason = (

@@ -44,6 +44,15 @@ def test_each_tier_has_its_verdict(tier: str, verdict: Verdict, code: str) -> No
     assert (said.verdict, said.code) == (verdict, code)
     assert said.rule == f"restart_service web, {tier}"
     assert said.rule_source == "policy.yml:2"
+    assert (
+        said.reason
+        == {
+            "auto": "allowed by policy.yml:2: restart_service web, auto",
+            "auto_notify": "allowed by policy.yml:2: restart_service web, auto_notify",
+            "approval_required": "by policy.yml:2 a person is asked first: approve or reject it",
+            "forbidden": "denied by policy.yml:2: restart_service on web is forbidden; only another rule allows it",
+        }[tier]
+    )
     assert said.policy_digest == "sha256:test"
     assert said.notify is (tier == "auto_notify")
     assert said.queued_by == (("tier",) if verdict is QUEUE else ())
@@ -56,7 +65,7 @@ def test_each_tier_has_its_verdict(tier: str, verdict: Verdict, code: str) -> No
 def test_shipped_everything_that_changes_something_waits_for_a_person(kind: str) -> None:
     said = ruling(SHIPPED, asking(kind, "web"))
     assert (said.verdict, said.code, said.rule, said.rule_source) == (QUEUE, "tier", "defaults", "shipped default")
-    assert said.reason == "no rule matches and the shipped default asks a person first: approve or reject it"
+    assert said.reason == "no rule matches, and by the shipped default a person is asked first: approve or reject it"
 
 
 @pytest.mark.req("POL-4")
@@ -258,7 +267,7 @@ def test_a_full_rate_limit_denies_with_the_uses_and_the_next_slot() -> None:
 def test_a_limit_of_0_means_none() -> None:
     said = ruling(AUTO.replace("auto}", "auto, rate_limit: {max: 0, window_s: 60}}"), asking(RESTART, "web"))
     assert (said.verdict, said.code) == (DENY, "rate")
-    assert said.reason == "denied, policy.yml:2 allows no restart_service on web (max 0)"
+    assert said.reason == "denied, no restart_service on web is allowed at any time (max 0, policy.yml:2)"
     wide = ruling(AUTO.replace("auto}", "auto, blast_radius: {max_targets: 0, window_s: 60}}"), asking(RESTART, "web"))
     assert (wide.verdict, wide.code) == (QUEUE, "blast")
 
