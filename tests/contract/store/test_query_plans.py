@@ -1,0 +1,130 @@
+"""The queries of rules and passes use an index, whatever the ledger grows to."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
+from tests.contract.store.records import decide, request
+
+QUERIES = {
+    "uses": lambda tx: tx.decisions.uses("restart_service", "web", 5, dry_run=False, limit=3),
+    "targets": lambda tx: tx.decisions.targets("restart_service", 5, dry_run=False),
+    "decision by key": lambda tx: tx.decisions.by_key("k"),
+    "latest decision": lambda tx: tx.decisions.latest("restart_service", "web"),
+    "latest decision of a source": lambda tx: tx.decisions.latest("restart_service", "web", "reconciler"),
+    "latest decisions": lambda tx: tx.decisions.latest_by_target(["web", "db"]),
+    "open_of": lambda tx: tx.outbox.open_of("web"),
+    "in_state": lambda tx: tx.outbox.in_state(OutboxState.PREPARED, OutboxState.RUNNING),
+    "record by key": lambda tx: tx.outbox.by_key("k"),
+    "record by approval": lambda tx: tx.outbox.by_approval(1),
+    "last_called": lambda tx: tx.outbox.last_called("web"),
+    "latest execution": lambda tx: tx.executions.latest_of_target("web"),
+    "latest executions": lambda tx: tx.executions.latest_by_target(["web", "db"]),
+    "executions of an action": lambda tx: tx.executions.of_action(1),
+    "rebuild": lambda tx: tx.executions.rebuild(5),
+    "open approvals": lambda tx: tx.approvals.open_of("web", "restart_service"),
+    "approvals in_state": lambda tx: tx.approvals.in_state(ApprovalState.PENDING),
+    "approvals count": lambda tx: tx.approvals.count(ApprovalState.PENDING),
+    "claim": lambda tx: tx.work.claim("plane", ["watch"], 5, 3),
+    "next_due": lambda tx: tx.work.next_due(),
+    "lease": lambda tx: tx.leases.acquire("tick", "0", "plane", 5),
+    "freezes": lambda tx: tx.freezes.active(),
+    "token": lambda tx: tx.tokens.by_digest("d"),
+    "notices": lambda tx: tx.journal.after(5, topic="notice", limit=3),
+}
+LARGE = {"decisions", "outbox", "executions", "approvals", "work_items", "journal"}
+
+
+def asked(store, query):
+    """The statements that a query runs, with their values."""
+    found = []
+
+    def run(tx):
+        real = tx._session._run
+        tx._session._run = lambda statement, values: (found.append((statement, dict(values))), real(statement, values))[
+            1
+        ]
+        query(tx)
+
+    store.transact("spy", run)
+    return found
+
+
+@pytest.mark.req("POL-6")
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+def test_on_sqlite_no_large_table_is_scanned(sqlite, query):
+    store = sqlite.open()
+    for statement, values in asked(store, query):
+        sql = statement.sqlite
+        plan = store._connection.execute(f"EXPLAIN QUERY PLAN {sql.text}", sql.values(values)).fetchall()
+        steps = [detail for *_, detail in plan]
+        scans = [step for step in steps if re.match(r"SCAN (\w+)", step) and not step.startswith("SCAN CONSTANT")]
+        full = [step for step in scans if step.split()[1] in LARGE and "USING" not in step]
+        assert full == [], steps
+        # The one walk that is no search: due work, along an index that holds nothing but what is open.
+        along = [step for step in scans if step.split()[1] in LARGE]
+        assert all("work_items_due" in step for step in along), steps
+
+
+@pytest.mark.req("POL-6")
+@pytest.mark.needs("postgresql")
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+def test_on_postgresql_no_large_table_is_scanned(server, query):
+    """With sequential scans made expensive, one that remains is one that no index can replace."""
+    store = server.open()
+    found = asked(store, query)
+
+    def explain(tx):
+        session = tx._session
+        session._ask(b"SET LOCAL enable_seqscan = off")
+        for statement, values in found:
+            sql = statement.postgresql
+            [(plan,)] = session._ask(b"EXPLAIN (FORMAT JSON) " + sql.text.encode(), sql.values(values))
+            plan = plan if isinstance(plan, list) else json.loads(plan)
+            scanned = {node["Relation Name"] for node in nodes(plan[0]["Plan"]) if node["Node Type"] == "Seq Scan"}
+            assert not scanned & LARGE, plan
+
+    store.transact("explain", explain)
+
+
+def nodes(plan):
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from nodes(child)
+
+
+@pytest.mark.req("POL-6")
+def test_a_budget_query_reads_the_window_and_not_the_ledger(sqlite):
+    """Counted in SQLite's own steps: a ledger ten times as long costs no more."""
+    store = sqlite.open()
+
+    def steps():
+        count = 0
+
+        def tick():
+            nonlocal count
+            count += 1
+            return 0
+
+        def run(tx):
+            store._connection.set_progress_handler(tick, 10)
+            tx.decisions.uses("restart_service", "web", tx.now() - 1_000, dry_run=False, limit=3)
+            tx.decisions.targets("restart_service", tx.now() - 1_000, dry_run=False)
+            tx.outbox.open_of("web")
+            store._connection.set_progress_handler(None, 0)
+
+        store.transact("budget", run)
+        return count
+
+    def grow(many):
+        store.transact("grow", lambda tx: [decide(tx, request()) for _ in range(many)])
+        sqlite.clock.advance(3600)
+
+    grow(100)
+    small = steps()
+    grow(2_000)
+    assert steps() <= small * 1.5 + 5
