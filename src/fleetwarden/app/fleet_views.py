@@ -145,6 +145,9 @@ class FleetViews:
             "freeze": rows.freezes or None,
             "at": rfc3339(rows.now),
         }
+        if service.scaling_error is not None:
+            wrong = service.scaling_error
+            item["scaling_error"] = {"field": wrong.field, "reason": wrong.reason, "line": wrong.line, "file": wrong.file}
         if service.scaling is not None:
             item["scaling_warning"] = f"{service.source}: nothing consumes the scaling block; the count is left alone"
         return item
