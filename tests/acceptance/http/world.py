@@ -36,6 +36,13 @@ ORIGIN = "http://127.0.0.1:8800"
 T = TypeVar("T")
 
 
+class PatientClock(FakeClock):
+    """A clock that a test moves, and that gives a call on another thread the moment that it really takes."""
+
+    def wait(self, event: threading.Event, timeout_s: float) -> bool:
+        return event.wait(5) or super().wait(event, timeout_s)
+
+
 class BreakableStore:
     """A real store that stops answering when told to: at once, or after so many more transactions."""
 
@@ -76,7 +83,7 @@ class World:
     """The plane, its clock, its substrate and its files, and a client for each role."""
 
     def __init__(self, folder: Path, *services: Service, tier: Tier = Tier.APPROVAL_REQUIRED, **app: Any) -> None:
-        self.clock = FakeClock()
+        self.clock = PatientClock()
         self.substrate = FakeSubstrate(self.clock)
         fleet = a_fleet(*(services or (a_service("web", replicas=2),)))
         self.configuration = FakeConfiguration(a_configuration(fleet, a_policy(tier)))
