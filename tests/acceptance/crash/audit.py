@@ -320,7 +320,8 @@ def one_action_of_a_target_at_a_time(facts: Facts) -> Iterator[str]:
 
 
 def tokens_only_grow(facts: Facts) -> Iterator[str]:
-    fenced = sorted((row for row in facts.tables["outbox"] if row["fence"]), key=lambda row: row["started_at"])
+    fenced = [row for row in facts.tables["outbox"] if row["fence"] and row["started_at"]]
+    fenced.sort(key=lambda row: int(row["started_at"]))
     for before, after in pairwise(fenced):
         if before["fence"]["token"] > after["fence"]["token"]:
             yield f"{_shown(after)} was fenced under an older token than {_shown(before)}"

@@ -1,8 +1,8 @@
 """The two databases of the matrix, as plain drivers see them.
 
-On PostgreSQL every rule reads the server's clock.  To let a horizon pass without waiting for it, each world has a schema
-with a `clock_timestamp` of its own that adds what `test_clock` says; it is found first because the connection's search
-path names `pg_catalog` last.  The product's SQL is unchanged; a driver checks that the store's time really followed.
+On PostgreSQL every rule reads the server's clock.  To let a horizon pass without waiting for it, each world has a
+schema with a `clock_timestamp` of its own that adds what `test_clock` says; it is found first because the connection's
+search path names `pg_catalog` last.  The product's SQL is unchanged; the runner checks that its time really followed.
 """
 
 from __future__ import annotations

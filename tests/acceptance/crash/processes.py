@@ -10,8 +10,8 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 __all__ = ["WORLD", "Instance", "end_all", "instances", "wait_gone"]
 
@@ -20,7 +20,8 @@ MARKER = "FLEETWARDEN_INSTANCE"
 PATIENCE_S = 20.0
 
 
-class Instance(NamedTuple):
+@dataclass(frozen=True)
+class Instance:
     """One live process that carries the marker `<fleet>/<service>/<index>/<key>`."""
 
     pid: int
@@ -76,13 +77,13 @@ def _lives(pid: int) -> bool:
 
 def _of_world(world: str) -> Iterator[tuple[int, dict[str, str]]]:
     needle = f"{WORLD}={world}"
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit() or int(entry) == os.getpid():
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         try:
-            body = Path(f"/proc/{entry}/environ").read_bytes()
+            body = (entry / "environ").read_bytes()
         except OSError:  # it ended in between, or is not ours to read
             continue
         pairs = body.decode("utf-8", "surrogateescape").split("\0")
         if needle in pairs:
-            yield int(entry), dict(pair.split("=", 1) for pair in pairs if "=" in pair)
+            yield int(entry.name), dict(pair.split("=", 1) for pair in pairs if "=" in pair)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import importlib
 import json
 import os
 import signal
@@ -20,6 +21,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -39,7 +41,6 @@ from fleetwarden.app.settings import load_settings
 from fleetwarden.domain.errors import Conflict
 from fleetwarden.domain.lifecycles import OPEN_APPROVALS, OPEN_RECORDS, ApprovalState, OutboxState
 from fleetwarden.ports.stores import Page, Tx
-from fleetwarden.store import postgresql_engine, sqlite_engine
 from fleetwarden.store.opening import open_store
 from fleetwarden.store.statements import Statement
 from tests.acceptance.crash import processes
@@ -277,8 +278,8 @@ def drive(plan: Json) -> None:
 
 def warm_up() -> None:
     """Do once what every plane would do again: load both engines and compile all statements."""
-    assert sqlite_engine
-    assert postgresql_engine
+    for engine in ("sqlite_engine", "postgresql_engine"):
+        importlib.import_module(f"fleetwarden.store.{engine}")
     for one in gc.get_objects():
         if isinstance(one, Statement):
             assert one.sqlite
@@ -299,7 +300,7 @@ def serve() -> None:
         child = os.fork()
         if child == 0:
             libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            _in_a_child(Path(plan["folder"]) / "plane.log", lambda plan=plan: drive(plan))
+            _in_a_child(Path(plan["folder"]) / "plane.log", partial(drive, plan))
         ended, status = 0, 0
         while ended != child:
             ended, status = os.wait()
