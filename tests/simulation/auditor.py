@@ -385,7 +385,12 @@ class Auditor:
             self._time(row["finished_at"], f"the end of {name}")
             if execution is not None and execution["at"] < row["finished_at"]:
                 self.find(f"the execution of {name} is dated before its outcome was known")
-        if before == "recovery_pending" and to == "failed" and not row["dry_run"] and row["finished_at"] <= row["horizon_at"]:
+        if (
+            before == "recovery_pending"
+            and to == "failed"
+            and not row["dry_run"]
+            and row["finished_at"] <= row["horizon_at"]
+        ):
             self.find(f"{name} was settled as failed while its effect could still land")
         self._judge_truth(name, row, deed)
 

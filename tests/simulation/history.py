@@ -6,13 +6,8 @@ what is asked; in the calm everything has to come to rest, by itself where evide
 
 from __future__ import annotations
 
-import atexit
-import shutil
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
 from random import Random
 from threading import Event as Signal
 
@@ -26,7 +21,6 @@ from fleetwarden.domain.policy import Policy
 from fleetwarden.domain.policy_rules import Rule
 from fleetwarden.ports.actuation import ActuationCall
 from fleetwarden.ports.stores import Page, Tx
-from fleetwarden.store.opening import open_store
 from fleetwarden.testing import (
     Answer,
     Delivery,
@@ -37,15 +31,17 @@ from fleetwarden.testing import (
     a_fleet,
     a_policy,
 )
-from tests.simulation import trace
+from tests.simulation import engine, trace
 from tests.simulation.auditor import Auditor, Event, Setup
 from tests.simulation.baton import Baton, SimClock, Task
+from tests.simulation.engine import Engine
 from tests.simulation.journal import Journal
 from tests.simulation.people import People
 from tests.simulation.plan import Nature, Plan, draw
 from tests.simulation.plane import RECONCILER, START_WINDOW_S, SimPlane
+from tests.simulation.planted import Planted
 
-__all__ = ["History", "Planted", "Verdict", "run"]
+__all__ = ["History", "Verdict", "run"]
 
 CALL_DEADLINE_S = 5.0
 APPROVAL_S = 120
@@ -54,22 +50,6 @@ CARE_S = 15.0
 HOT = frozenset({"commit_1!", "call", "effect", "sent", "answer", "commit_2?", "observed", "admit_grant!"})
 HEAT = 8  # how much likelier a crash or a stall is there, where it hurts
 OPEN_STATES = (OutboxState.PREPARED, OutboxState.RUNNING, OutboxState.RECOVERY_PENDING)
-
-
-class Planted:
-    """A fault planted in the product for one history; this one plants none.  See `planted.py`."""
-
-    name = "none"
-
-    def into(self, history: History) -> None:
-        """Called before the first plane is built."""
-
-    def into_plane(self, plane: SimPlane) -> None:
-        """Called for each plane before it starts."""
-
-    def tx(self, name: str, tx: Tx) -> Tx:
-        """What a transaction of that name gets to see."""
-        return tx
 
 
 @dataclass(slots=True)
@@ -86,13 +66,12 @@ class Verdict:
 class History:
     """Everything of one history.  `run` runs it to its end."""
 
-    def __init__(self, plan: Plan, path: Path, planted: Planted, *, whole: bool) -> None:
+    def __init__(self, plan: Plan, borrowed: Engine, planted: Planted, *, whole: bool) -> None:
         self.plan = plan
         self.rng = Random(plan.seed ^ 0x5EED)
         self.clock = SimClock()
         self.journal = Journal(whole=whole)
         self.planted = planted
-        self.path = path
         self.baton = Baton(
             self.rng,
             self.clock,
@@ -101,7 +80,8 @@ class History:
             over=lambda: self.finished,
             idle=self._idle,
         )
-        self.engine = open_store(str(path), self.clock, synchronous_off=True)
+        borrowed.begin(self.clock)
+        self.path, self.engine = borrowed.path, borrowed.store
         self.files = FakeConfiguration(a_configuration(a_fleet(*plan.services)))
         self.substrates = {name: self._substrate(name, nature) for name, nature in plan.natures.items()}
         self.planes: list[SimPlane] = []
@@ -125,11 +105,8 @@ class History:
             self.substrates[service.substrate].boot(service.name, count, key="before")
         for _ in range(self.plan.planes):
             self._boot_plane()
-        try:
-            self.baton.run()
-            uses = self._product_uses()
-        finally:
-            self.engine.close()
+        self.baton.run()
+        uses = self._product_uses()
         self.findings += self.baton.failures
         auditor = Auditor(Setup(start_window_s=START_WINDOW_S, call_s=CALL_DEADLINE_S))
         auditor.walk(self._events())
@@ -192,15 +169,12 @@ class History:
 
     def _stall(self, task: Task, point: str) -> None:
         """The thread that runs stands still, long enough for leases, windows or horizons to pass."""
-        seconds = self.rng.choice((0.5, 3.0, 8.0, 30.0, 70.0))
+        seconds = self.rng.choice((0.5, 3.0, 8.0, 30.0, 100.0))
         self.journal.line(f"{task.name} stalls at {point} for {seconds} s")
         self.baton.stall(task, seconds)
 
-    def faulty_tx(self, name: str, tx: Tx) -> Tx:
-        return self.planted.tx(name, tx)
-
     def store_fault(self, name: str) -> str:
-        """"" or where this transaction fails: before it, or after its commit."""
+        """ "" or where this transaction fails: before it, or after its commit."""
         if self.calm or not self.plan.store_fault:
             return ""
         if self.clock.elapsed < self._outage_until:
@@ -340,9 +314,7 @@ class History:
             Rule(kind="*", target=name, tier=one, where=f"policy.yml:{line}")
             for line, (name, one) in enumerate(special.items(), 5)
         ]
-        return a_policy(
-            tier, *rules, rate=self.plan.rate, blast=self.plan.blast, approval_expires_s=APPROVAL_S
-        )
+        return a_policy(tier, *rules, rate=self.plan.rate, blast=self.plan.blast, approval_expires_s=APPROVAL_S)
 
     def freeze_file(self, path: str) -> None:
         self.files.freeze(path)
@@ -402,7 +374,7 @@ class History:
                 f"W-{one.seq} ({one.kind}) is {one.state.value}: {one.error}"
                 for state in (WorkState.READY, WorkState.LEASED)
                 for one in tx.work.list(Page(state=state.value, limit=500))
-                if one.kind == "approved_action"
+                if one.kind == "approved_action" or state is WorkState.LEASED
             ]
             return [*records, *asked, *work]
 
@@ -438,34 +410,22 @@ class History:
         return self.engine.read(read)
 
 
-@cache
-def _folder() -> Path:
-    """Where databases live while they are needed; in memory where the machine has such a place."""
-    shared = Path("/dev/shm")
-    made = Path(tempfile.mkdtemp(prefix="fleetwarden-sim-", dir=shared if shared.is_dir() else None))
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
-    return made
-
-
-@cache
-def _template() -> Path:
-    """A migrated database with triggers, made once per process."""
-    path = _folder() / "template.db"
-    open_store(str(path), SimClock(), synchronous_off=True).close()
-    trace.install(path)
-    return path
-
-
 def run(seed: int, planted: Planted | None = None, *, whole: bool = False, plan: Plan | None = None) -> Verdict:
     """Run and judge one seed.  `whole` keeps every line of the history."""
-    path = _folder() / f"{seed}.db"
-    shutil.copyfile(_template(), path)
-    history = History(plan or draw(seed), path, planted or Planted(), whole=whole)
+    planted = planted or Planted()
+    borrowed = engine.lend()
     try:
+        history = History(planted.plan(plan or draw(seed)), borrowed, planted, whole=whole)
         findings = history.run()
+    except BaseException:
+        borrowed.close()
+        raise
     finally:
-        for suffix in ("", "-wal", "-shm", ".lock"):
-            Path(f"{path}{suffix}").unlink(missing_ok=True)
+        planted.undo()
+    if planted.spoils_engine:
+        borrowed.close()
+    else:
+        engine.give_back(borrowed)
     return Verdict(
         seed=seed,
         findings=findings,

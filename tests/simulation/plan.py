@@ -30,6 +30,7 @@ class Plan:
 
     seed: int
     planes: int
+    lease_ttl_s: float
     services: tuple[Service, ...]
     started: tuple[int, ...]  # how many instances of each service run at first; 0: it was never started
     natures: dict[str, Nature]
@@ -53,9 +54,11 @@ def draw(seed: int) -> Plan:
     names = ("api", "db", "web", "work")[: rng.randint(1, 4)]
     services = tuple(_service(rng, name) for name in names)
     calm_people = rng.random() < 0.2
+    planes = 1 if rng.random() < 0.55 else 2
     return Plan(
         seed=seed,
-        planes=1 if rng.random() < 0.55 else 2,
+        planes=planes,
+        lease_ttl_s=15.0 if planes > 1 else 600.0,  # nobody takes over a single plane's lease but its successor
         services=services,
         started=tuple(rng.choice((0, one.replicas, one.replicas, one.replicas + 1)) for one in services),
         natures={

@@ -39,7 +39,6 @@ __all__ = ["RECONCILER", "START_WINDOW_S", "SimPlane", "SimStore"]
 
 T = TypeVar("T")
 START_WINDOW_S = 2.0
-LEASE_TTL_S = 15.0
 WATCH_S = 20.0
 
 
@@ -51,6 +50,7 @@ class SimStore:
 
     def transact(self, name: str, fn: Callable[[Tx], T]) -> T:
         history = self._history
+        history.planted.before(name, self)
         history.baton.pause(f"{name}?")
         fault = history.store_fault(name)
         if fault == "before":
@@ -77,11 +77,14 @@ class SimStore:
         }
 
         def run(tx: Tx) -> T:
-            value = fn(history.faulty_tx(name, tx))
+            value = fn(history.planted.tx(name, tx))
             tx.facts.put(MARKER, marker)
             return value
 
-        return self._store.transact(name, run)
+        try:
+            return self._store.transact(name, run)
+        finally:
+            history.planted.after(name)
 
     def read(self, fn: Callable[[Tx], T]) -> T:
         if self._history.store_fault("read") == "before":
@@ -101,7 +104,7 @@ class SimPlane:
     def __init__(self, history: History, name: str) -> None:
         self.name = name
         self.ids = FakeIds(f"{history.plan.seed}:{name}")
-        self._history = history
+        self.history = history
         self.store = store = SimStore(history, history.engine, name)
         clock, files, self.wakes = history.clock, history.files, Wakes()
         substrates = history.substrates
@@ -119,7 +122,10 @@ class SimPlane:
             self._dispatch,
             holder=name,
             limits=ExecutorLimits(
-                fence_gap_max_s=START_WINDOW_S, lease_ttl_s=LEASE_TTL_S, watch_window_s=WATCH_S, parallel_max=3
+                fence_gap_max_s=START_WINDOW_S,
+                lease_ttl_s=history.plan.lease_ttl_s,
+                watch_window_s=WATCH_S,
+                parallel_max=3,
             ),
         )
         self.recovery = Recovery(
@@ -141,9 +147,9 @@ class SimPlane:
         handlers = {APPROVED_ACTION: self.desk.carry_out, deploy_watch.WORK_KIND: deploy_watch.end_watch}
         self.worker = Worker(store, handlers, holder=name, lease_s=30.0)
         self.subscriptions = [
-            Subscription(name=EXECUTOR, interval_s=15.0, run=self._execute),
-            Subscription(name="worker", interval_s=15.0, run=lambda _: self.worker.run(), leased=False),
-            Subscription(name=RECONCILER, interval_s=30.0, run=self._reconcile),
+            Subscription(name=EXECUTOR, interval_s=30.0, run=self._execute),
+            Subscription(name="worker", interval_s=30.0, run=lambda _: self.worker.run(), leased=False),
+            Subscription(name=RECONCILER, interval_s=40.0, run=self._reconcile),
         ]
         self.loop = Loop(
             clock,
@@ -153,16 +159,16 @@ class SimPlane:
             self.supervision,
             self.subscriptions,
             holder=name,
-            lease_ttl_s=LEASE_TTL_S,
+            lease_ttl_s=history.plan.lease_ttl_s,
         )
 
     def start(self) -> None:
         """Every loop an actor of its own, as `Loop.start` makes each a thread."""
         for one in self.subscriptions:
-            self._history.baton.spawn(f"{self.name}:{one.name}", self.name, lambda one=one: self.loop._serve(one))
+            self.history.baton.spawn(f"{self.name}:{one.name}", self.name, lambda one=one: self.loop._serve(one))
 
     def _dispatch(self, job: Callable[[], None]) -> None:
-        self._history.baton.spawn(f"{self.name}:action", self.name, job)
+        self.history.baton.spawn(f"{self.name}:action", self.name, job)
 
     def _execute(self, fence: LeaseFence | None) -> int:
         assert fence is not None
@@ -173,4 +179,4 @@ class SimPlane:
         return self.reconciler.run(fence)
 
     def _refusal(self, request: ActionRequest, service: Service) -> str | None:
-        return None if request.dry_run else self._history.substrates[service.substrate].refusal(request, service)
+        return None if request.dry_run else self.history.substrates[service.substrate].refusal(request, service)

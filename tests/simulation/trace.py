@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["MARKER", "Change", "changes", "install"]
+__all__ = ["MARKER", "Change", "changes", "empty", "install"]
 
 MARKER = "sim.step"
 
@@ -52,11 +52,12 @@ def install(path: Path) -> None:
     """Add the triggers to a database that no plane has open."""
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE sim_trace (n INTEGER PRIMARY KEY, what TEXT, of TEXT, row TEXT)")
+        connection.execute("CREATE TABLE sim_silence (n INTEGER PRIMARY KEY)")
         for table, columns in _WATCHED.items():
             for what, side in (("insert", "NEW"), ("update", "NEW"), ("delete", "OLD")):
                 row = ", ".join(f"'{name}', {side}.\"{name}\"" for name in columns)
                 connection.execute(
-                    f"CREATE TRIGGER sim_{table}_{what} AFTER {what} ON {table} BEGIN "
+                    f"CREATE TRIGGER sim_{table}_{what} AFTER {what} ON {table} {_unless_silent(what)} BEGIN "
                     f"INSERT INTO sim_trace (what, of, row) VALUES ('{what}', '{table}', json_object({row})); END"
                 )
         for what in ("insert", "update"):
@@ -67,9 +68,30 @@ def install(path: Path) -> None:
     connection.close()
 
 
+def _unless_silent(what: str) -> str:
+    return "WHEN NOT EXISTS (SELECT 1 FROM sim_silence)" if what == "delete" else ""
+
+
+def empty(connection: sqlite3.Connection) -> None:
+    """Make the database as it was when it was new: for the next history on the same connections."""
+    tables = [
+        name
+        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY rootpage DESC")
+        if name not in ("sim_silence", "fleetwarden_schema")
+    ]
+    connection.execute("PRAGMA foreign_keys = OFF")
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("INSERT INTO sim_silence VALUES (1)")
+    for name in tables:
+        connection.execute(f"DELETE FROM {name}")
+    connection.execute("DELETE FROM sim_silence")
+    connection.execute("COMMIT")
+    connection.execute("PRAGMA foreign_keys = ON")
+
+
 def changes(path: Path) -> Iterator[Change]:
     """All changes in order, each with the step of its transaction; a transaction's commit comes last."""
-    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    connection = sqlite3.connect(path)
     try:
         waiting: list[tuple[str, str, dict[str, Any]]] = []
         for what, table, text in connection.execute("SELECT what, of, row FROM sim_trace ORDER BY n"):

@@ -34,6 +34,7 @@ log = structlog.get_logger(__name__)
 CADENCE = "action_executor"
 SHARD = "0"
 COMMIT_TWO_TRIES = 5
+WAIT_S = 1.0  # before a record that could not be begun is tried again
 
 Runner = Callable[[Callable[[], None]], None]
 
@@ -78,6 +79,8 @@ class Executor:
         self._limits = limits
         self._lock = Lock()
         self._busy: set[int] = set()
+        self._not_before: dict[int, float] = {}  # records that had to wait, and when each is tried again (monotonic)
+        self._lost_token = 0  # the newest token under which a write was refused
 
     def executing(self) -> frozenset[int]:
         """Records that a thread of this plane is carrying out right now."""
@@ -92,23 +95,34 @@ class Executor:
         return None
 
     def run_prepared(self, fence: LeaseFence) -> int:
-        """Begin every prepared record that no thread has yet; returns how many were handed to the runner."""
+        """Begin prepared records that no thread has yet, oldest first; returns how many were handed to the runner.
+
+        One that could not be begun is tried again after a second, so that it neither spins nor keeps the others from
+        their turn.  Raises Fenced if a thread has found this very lease to be lost.
+        """
+        if fence.token <= self._lost_token:
+            raise Fenced(f"the {fence.cadence} lease has moved on")
         ready = self._store.read(lambda tx: tx.outbox.in_state(OutboxState.PREPARED))
-        begun = 0
-        for record in ready:
-            with self._lock:
-                if record.seq in self._busy or len(self._busy) >= self._limits.parallel_max:
-                    continue
-                self._busy.add(record.seq)
-            begun += 1
+        now = self._clock.monotonic()
+        chosen = []
+        with self._lock:
+            self._not_before = {one.seq: at for one in ready if (at := self._not_before.get(one.seq, 0.0)) > now}
+            for record in ready:
+                full = len(self._busy) >= self._limits.parallel_max
+                if not full and record.seq not in self._busy and record.seq not in self._not_before:
+                    self._busy.add(record.seq)
+                    chosen.append(record)
+        for record in chosen:
             self._runner(partial(self._guarded, record, fence))
-        return begun
+        return len(chosen)
 
     def _guarded(self, record: OutboxRecord, fence: LeaseFence) -> None:
         """Nothing that goes wrong with one record may disturb another."""
+        waits = True
         try:
-            self.execute(record, fence)
+            waits = self.execute(record, fence).fate is Fate.WAITS
         except Fenced as error:
+            self._lost_token = max(self._lost_token, fence.token)
             log.warning("lease lost", action=record.id, error=str(error))
         except FleetError as error:
             log.error("action stopped", action=record.id, error=str(error))
@@ -118,6 +132,8 @@ class Executor:
             with self._lock:
                 was_full = len(self._busy) >= self._limits.parallel_max
                 self._busy.discard(record.seq)
+                if waits:
+                    self._not_before[record.seq] = self._clock.monotonic() + WAIT_S
             if was_full:  # others may have been left waiting for this place
                 self._wakes.wake(CADENCE)
 

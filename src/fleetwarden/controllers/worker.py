@@ -53,7 +53,13 @@ class Worker:
         self._lease_us = int(lease_s * SECOND)
 
     def run(self) -> int:
-        """Claim what is due, at most one batch, and do it; returns how many steps were done."""
+        """Claim what is due, at most one batch, and do it; returns how many steps were done.
+
+        With nothing due it only reads: an idle plane writes nothing.
+        """
+        due, now = self._store.read(lambda tx: (tx.work.next_due(), tx.now()))
+        if due is None or due > now:
+            return 0
         items = self._store.transact(
             "claim_work", lambda tx: tx.work.claim(self._holder, sorted(self._handlers), self._lease_us, BATCH_MAX)
         )
