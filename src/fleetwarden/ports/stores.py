@@ -298,6 +298,12 @@ class WorkItems(Protocol):
     def next_due(self) -> Micros | None:
         """The earliest moment at which something can be claimed."""
 
+    def void_all(self) -> int:
+        """End the lease of every item, as `Leases.void_all` does: each is ready again when it was due.
+
+        Attempts and tokens stay as they are.
+        """
+
 
 class Lease(Record):
     fence: LeaseFence

@@ -1,7 +1,8 @@
 """The way in: a URL or a path becomes a store that is known to work.
 
-Opening takes the ownership of a SQLite file, brings the schema up to date, and lets the store show that it can do what
-everything rests on.  Drivers are loaded only for the database that is asked for.
+Opening takes the ownership of a SQLite file, brings the schema up to date, lets the store show that it can do what
+everything rests on, and voids the leases of whoever owned the file before.  Drivers are loaded only for the database
+that is asked for.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleetwarden.domain.errors import Misconfigured
+from fleetwarden.ports.stores import Page, Tx
 from fleetwarden.ports.system import Clock
 from fleetwarden.store.capabilities import require_capabilities
 from fleetwarden.store.ownership import LockHolder, lock_holder
@@ -58,10 +60,25 @@ def open_store(url: str, clock: Clock, *, synchronous_off: bool = False) -> Sqli
         store = SqliteStore(path, clock, synchronous_off=synchronous_off)
     try:
         require_capabilities(store)
+        if path is not None:
+            _take_from_the_dead(store)
     except BaseException:
         store.close()
         raise
     return store
+
+
+def _take_from_the_dead(store: SqliteStore | PostgresqlStore) -> None:
+    """Void what an earlier owner of this file held: the file is ours, so that owner is gone.
+
+    Nobody waits for the end of its leases.  What it had begun is settled by recovery, as everywhere.
+    """
+
+    def held(tx: Tx) -> bool:
+        return bool(tx.leases.list()) or bool(tx.work.list(Page(state="leased", limit=1)))
+
+    if store.read(held):
+        store.transact("void_leases", lambda tx: (tx.leases.void_all(), tx.work.void_all()))
 
 
 def _open_postgresql(url: str, clock: Clock) -> PostgresqlStore:

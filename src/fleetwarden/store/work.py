@@ -69,6 +69,18 @@ _CLAIM = Statement(
     .returning(*_W.c)
 )
 _NEXT_DUE = Statement(sa.select(sa.func.min(_W.c.due_at)).where(_W.c.due_at.is_not(None)))
+_VOID_ALL = Statement(
+    sa.update(_W)
+    .values(
+        state=sa.literal_column("'ready'"),
+        holder=sa.literal_column("''"),
+        lease_until=sa.null(),
+        due_at=_W.c.not_before,
+        updated_at=param("now"),
+    )
+    .where(_LEASED)
+    .returning(_W.c.seq)
+)
 _LISTING = Listing(_W, at="created_at", target="target", kind="kind", state="state")
 
 
@@ -203,6 +215,9 @@ class StoredWork:
     def next_due(self) -> Micros | None:
         [(due,)] = self._session.rows(_NEXT_DUE)
         return None if due is None else int(due)
+
+    def void_all(self) -> int:
+        return len(self._session.change(_VOID_ALL, now=self._session.now()))
 
     def _changed(self, statement: Statement, seq: int, token: int, to: WorkState, **values: Any) -> WorkItem:
         """Make the change; if the token does not hold the row, say why not."""
