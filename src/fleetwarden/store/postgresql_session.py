@@ -84,6 +84,11 @@ def translated(error: psycopg.Error, where: str) -> FleetError:
         return Conflict(f"another record is in the way ({said})")
     if state.startswith(("22", "23")):
         return Refused(f"{where} refuses this record: {said}", code="unstorable")
+    if state in {"42501", "42P07"}:
+        return Misconfigured(
+            f"{where}: {said}",
+            hint="give fleetwarden a database of its own, or a schema, in which it may make tables",
+        )
     if state == "55P03":
         return StoreUnavailable(f"{where}: another transaction holds a lock for too long ({said})")
     return StoreUnavailable(f"{where} cannot be used now: {said or type(error).__name__}")

@@ -105,7 +105,7 @@ def _prepare(connection: sqlite3.Connection, synchronous: str) -> None:
 
 
 def empty_log(connection: sqlite3.Connection) -> Row:
-    """Move the write-ahead log into the database and empty it, unless a reader is in the way (then the row begins 1)."""
+    """Move the write-ahead log into the database and empty it; the row begins with 1 where a reader is in the way."""
     connection.execute("PRAGMA busy_timeout = 0")
     try:
         row: Row = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()

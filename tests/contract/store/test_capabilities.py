@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from fleetwarden.domain.errors import Misconfigured, OutboxConflict, StoreUnavailable
@@ -83,7 +85,7 @@ def test_a_store_that_opens_two_records_of_a_target_is_refused(store):
         def transact(self, name, fn):
             def run(tx):
                 real = tx.outbox.prepare
-                first = []
+                first: list[Any] = []
 
                 def prepare(draft):
                     if first:

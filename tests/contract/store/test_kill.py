@@ -24,7 +24,8 @@ def test_after_kill_9_every_acknowledged_transaction_is_there(database):
         writer.kill()
         rest = writer.stdout.read().split("\n")
     acknowledged += [int(line) for line in rest[:-1]]
-    store, before, there = database.open(), None, set()
+    store, before = database.open(), None
+    there: set[int] = set()
     while page := store.read(lambda tx, before=before: tx.journal.list(Page(limit=500, before=before))):
         there.update(entry.seq for entry in page)
         before = page[-1].seq

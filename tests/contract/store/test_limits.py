@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
+from typing import Any
+
+import psycopg
 import pytest
 
 from fleetwarden.domain.errors import Refused, StoreUnavailable
@@ -85,13 +89,10 @@ def test_a_row_that_cannot_be_read_is_an_error_and_never_left_out(store, databas
 
 def damage(database, *statements):
     """Write behind the store's back."""
+    connection: Any
     if database.dialect == "sqlite":
-        import sqlite3
-
         connection = sqlite3.connect(database.url.removeprefix("sqlite:///"), isolation_level=None)
     else:
-        import psycopg
-
         connection = psycopg.connect(database.url, autocommit=True)
     try:
         for statement in statements:

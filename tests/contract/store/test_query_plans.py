@@ -45,9 +45,12 @@ def asked(store, query):
 
     def run(tx):
         real = tx._session._run
-        tx._session._run = lambda statement, values: (found.append((statement, dict(values))), real(statement, values))[
-            1
-        ]
+
+        def spy(statement, values):
+            found.append((statement, dict(values)))
+            return real(statement, values)
+
+        tx._session._run = spy
         query(tx)
 
     store.transact("spy", run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ LONG = 3_600_000_000
 def race(store, *functions):
     """Run each in a transaction of its own, all at once; what each returned or raised."""
     ready = threading.Barrier(len(functions))
-    ends = [None] * len(functions)
+    ends: list[Any] = [None] * len(functions)
 
     def run(number, function):
         ready.wait(10)

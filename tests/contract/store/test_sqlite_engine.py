@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -530,7 +531,7 @@ def test_a_reader_in_the_way_of_the_checkpoint_loses_nothing_and_delays_nobody(s
 
 @pytest.mark.parametrize(("off", "level"), [(False, 2), (True, 0)])
 def test_commits_wait_for_the_disk_unless_a_simulation_says_otherwise(tmp_path, off, level):
-    store = open_store(str(tmp_path / "fleet.db"), FakeClock(), synchronous_off=off)
+    store: Any = open_store(str(tmp_path / "fleet.db"), FakeClock(), synchronous_off=off)
     assert store._connection.execute("PRAGMA synchronous").fetchone() == (level,)
     assert store._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert store._connection.execute("PRAGMA foreign_keys").fetchone() == (1,)

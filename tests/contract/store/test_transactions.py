@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from typing import Any
 
 import pytest
 
@@ -53,7 +54,7 @@ def test_a_transaction_inside_a_transaction_is_refused(store):
 
 
 def test_a_transaction_that_is_over_cannot_be_used(store):
-    kept = []
+    kept: list[Any] = []
     store.transact("keep", kept.append)
     store.read(kept.append)
     for tx in kept:
@@ -96,7 +97,7 @@ def test_a_read_transaction_sees_one_state_throughout(store):
 
 
 def test_what_was_registered_runs_after_the_commit_in_its_order(store):
-    heard = []
+    heard: list[Any] = []
 
     def run(tx):
         write(tx)
