@@ -180,6 +180,23 @@ rules:
     assert said.rule_source == "policy.yml:2"
 
 
+@pytest.mark.req("POL-5")
+def test_of_several_binding_blast_radii_the_one_that_keeps_closed_longest_is_named() -> None:
+    text = """\
+rules:
+  - {kind: "*", target: "*", tier: auto, blast_radius: {max_targets: 1, window_s: 600}, final: true}
+  - {kind: "restart_*", target: "*", tier: auto, blast_radius: {max_targets: 1, window_s: 3600}, final: true}
+  - {kind: restart_service, target: web, tier: auto, blast_radius: {max_targets: 1, window_s: 60}}
+"""
+    said = ruling(text, asking(RESTART, "web"), ledger=UseList((RESTART, "shop", 10)))
+    assert (said.code, said.rule_source) == ("blast", "policy.yml:3")
+    assert said.numbers["blast"]["next_slot_at"] == rfc3339(NOW + 3590 * SECOND)
+    none = ruling(
+        text.replace("max_targets: 1, window_s: 60}", "max_targets: 0, window_s: 60}"), asking(RESTART, "web")
+    )
+    assert none.rule_source == "policy.yml:4"  # no waiting opens a radius of 0
+
+
 # Structure and irreversible requests
 
 
