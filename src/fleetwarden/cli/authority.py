@@ -109,6 +109,15 @@ class LocalAuthority:
         self._store = offline.store
         self._caller = local_admin()
 
+    def knows(self, secret: str | None) -> bool:
+        """Whether a token is valid."""
+        from fleetwarden.app.identity import Unauthenticated, authenticate
+
+        try:
+            return secret is not None and bool(authenticate(self._store, secret))
+        except Unauthenticated:
+            return False
+
     def now(self) -> datetime | None:
         return instant_of(self._store.read(lambda tx: tx.now()))
 

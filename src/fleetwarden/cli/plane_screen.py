@@ -62,8 +62,11 @@ def settled(item: Item) -> bool:
     return bool(item["ready"] >= desired["replicas"] or last.get("dry_run"))
 
 
-def outcome_of(item: Item, command: Command) -> tuple[str, str, str, str]:
-    """A mark, the readiness, the version, and what was done or stands in the way."""
+def outcome_of(item: Item, command: Command, *, began: object = None) -> tuple[str, str, str, str]:
+    """A mark, the readiness, the version, and what was done or stands in the way.
+
+    `began`: when this plane did (an API time); only what was done since is claimed as its doing.
+    """
     desired, observed = item["desired"], item.get("observed")
     now = parsed(item.get("at"))
     stopped = desired["state"] == "stopped"
@@ -72,7 +75,7 @@ def outcome_of(item: Item, command: Command) -> tuple[str, str, str, str]:
     ready = f"{item['ready']} of {wanted} ready" if observed else "not observed"
     waiting = item.get("approval")
     if observed and item["ready"] >= wanted and not (stopped and observed["existing"]):
-        return "✓", "stopped" if stopped else ready, version, _how(item, now)
+        return "✓", "stopped" if stopped else ready, version, _how(item, now, parsed(began))
     if waiting and waiting["status"] == "pending":
         grant = command(f"approvals grant {waiting['short_id']}")
         return "?", ready, version, f"{act(waiting['kind'])} waits for approval {waiting['short_id']}:  {grant}"
@@ -83,26 +86,29 @@ def outcome_of(item: Item, command: Command) -> tuple[str, str, str, str]:
     return mark, ready, version, localised(str(item["reason"]), now)
 
 
-def _how(item: Item, now: Any) -> str:
-    """By which rule it came to be so, if this plane had a hand in it just now."""
+def _how(item: Item, now: Any, began: Any) -> str:
+    """By which rule it came to be so, if this plane had a hand in it."""
     decision, done = item.get("last_decision") or {}, item.get("last_action") or {}
-    if done.get("ok") and decision.get("action_id") == done.get("id"):
+    at = parsed(done.get("at"))
+    ours = at is not None and (began is None or at >= began)
+    if ours and done.get("ok") and decision.get("action_id") == done.get("id"):
         verb = {"start_service": "started", "restart_service": "restarted", "scale_service": "scaled"}
         how = verb.get(str(done["kind"]), str(item["reason"]))
         return f"{how} by {decision['rule_source']}: {decision['rule']}"
     return localised(str(item["reason"]), now)
 
 
-def show_outcome(screen: Screen, item: Item, command: Command, *, width: int) -> None:
+def show_outcome(screen: Screen, item: Item, command: Command, *, width: int, began: object = None) -> None:
     """One line a service; `width` is that of the longest name."""
-    mark, ready, version, told = outcome_of(item, command)
+    mark, ready, version, told = outcome_of(item, command, began=began)
     tone = {"✓": "good", "✗": "bad", "?": "warn", "…": "warn"}.get(mark, "quiet")
     head = f"{screen.tone(mark, tone)} {item['name']!s:<{width}}  {ready:<14} {version:<5}  "
     screen.continued(head, told, indent=width + 26)
 
 
-def show_console(screen: Screen, url: str, token: str) -> None:
-    screen.line(f"Console  {url}    {token}", indent=9)
+def show_console(screen: Screen, told: str) -> None:
+    """Where the page is, and what is known of the token."""
+    screen.line(f"Console  {told}", indent=9)
 
 
 def show_tries(screen: Screen, services: Sequence[Item], command: Command) -> None:

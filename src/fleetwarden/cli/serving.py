@@ -99,8 +99,9 @@ def _run(call: Call, settings: Settings, ending: _Ending) -> None:
         token = _token(call, plane, settings)
         with _Serving(plane, settings, ending.wanted) as serving:
             announcement.announce(serving.url)
+            body = _status(plane)
             plane.start()
-            _greet(call, plane, serving.url, token, ending.wanted)
+            _greet(call, plane, body, f"{serving.url}    {token}", ending.wanted)
             if not announcement.taken:
                 told = f"! another plane answers for this data folder; this one: --url {serving.url}"
                 call.progress(told, tone="warn")
@@ -216,16 +217,18 @@ def _token(call: Call, plane: Plane, settings: Settings) -> str:
     return f"token in {where}"
 
 
-def _greet(call: Call, plane: Plane, url: str, token: str, wanted: Event) -> None:
-    """The first screen: banner, a line a service as it settles (bounded), console, things to try."""
+def _greet(call: Call, plane: Plane, body: Mapping[str, Any], console: str, wanted: Event) -> None:
+    """The first screen: banner, a line a service as it settles (bounded), console, things to try.
+
+    `body`: the status right before the plane began.
+    """
     from fleetwarden.cli import plane_screen
 
-    body = _status(plane)
     plane_screen.show_banner(call.screen, body)
     services = _lines(call, plane, body, wanted)
     if wanted.is_set():
         return
-    plane_screen.show_console(call.screen, url, token)
+    plane_screen.show_console(call.screen, console)
     if services:
         plane_screen.show_tries(call.screen, services, call.command)
     call.screen.flush()
@@ -257,7 +260,7 @@ def _lines(call: Call, plane: Plane, body: Mapping[str, Any], wanted: Event) -> 
         for one in services[:LINES_MAX]:
             if one["name"] not in told and (late or settled(one)):
                 told.add(one["name"])
-                show_outcome(call.screen, one, call.command, width=width)
+                show_outcome(call.screen, one, call.command, width=width, began=body["at"])
                 call.screen.flush()
         if late or all(one["name"] in told or settled(one) for one in services):
             break

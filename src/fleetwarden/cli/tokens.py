@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from fleetwarden.cli.calling import Call, connected
+from fleetwarden.cli.invocation import from_here
 from fleetwarden.cli.listed import group
 from fleetwarden.cli.options import Duration
 from fleetwarden.cli.times import ago, parsed, shown
@@ -60,7 +61,11 @@ def create(
 def _at_the_store(
     call: Call, name: str, roles: tuple[str, ...], person: str, for_s: float | None
 ) -> tuple[dict[str, Any], datetime | None]:
-    """A token made by whoever owns the data folder.  Raises Refused while a plane holds the store."""
+    """A token made by whoever owns the data folder.  Raises Refused while a plane holds the store.
+
+    Where the admin token that commands use is lost or not valid any more, an admin token takes its place.
+    """
+    from fleetwarden.app.running import keep_token, kept_token
     from fleetwarden.cli.authority import opened
 
     running = call.running()
@@ -73,6 +78,9 @@ def _at_the_store(
     with opened(call.settings) as authority:
         taken = {one["name"] for one in authority.tokens()["items"] if not one.get("revoked_at")}
         made = authority.create_token(name=name or _free(taken), roles=roles, person=person or "admin", for_s=for_s)
+        if "admin" in roles and not authority.knows(kept_token(call.settings)):
+            file = keep_token(call.settings, str(made["secret"]))
+            call.progress(f"saved in {from_here(file)}, where commands look for it")
         return made, authority.now()
 
 

@@ -41,6 +41,9 @@ def test_a_tick_stands_before_what_this_plane_started_with_its_rule() -> None:
 
 def test_what_ran_already_is_not_claimed_as_started() -> None:
     assert outcome_of(service(), command) == ("✓", "2 of 2 ready", "1.0", "as declared")
+    by = decision(verdict="allow", action_id="X-91")
+    earlier = service(last_action=execution(at="2026-12-02T11:00:00Z"), last_decision=by)
+    assert outcome_of(earlier, command, began="2026-12-02T11:30:00Z")[3] == "as declared"
 
 
 def test_what_waits_for_a_person_names_the_command_that_answers() -> None:

@@ -1,0 +1,236 @@
+"""Approvals, freezes, tokens and refusals, as people meet them on the command line."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from tests.acceptance.cli.world import ASKS, AUTO, World, eventually
+
+ONE = """\
+version: 1
+services:
+  - name: web
+    process: {command: [sleep, "1000"], stop_grace_s: 2}
+"""
+
+
+@pytest.fixture
+def asking(world: World) -> World:
+    """One service under a policy that asks a person about everything."""
+    world.write("fleet.yml", ONE)
+    world.write("policy.yml", ASKS)
+    return world
+
+
+@pytest.mark.req("RUN-5", "POL-7", "POL-8", "POL-17")
+def test_a_granted_approval_is_carried_out_once_and_a_rejected_one_never(asking: World) -> None:
+    plane = asking.up(until="Try:")
+    assert "? web  0 of 1 ready" in plane.text
+    grant = plane.tries()[1]
+    assert grant == "fleetwarden approvals grant A-1"
+    assert "A-1  start_service  web  asked by reconciler" in asking.run("approvals").out
+    assert (
+        "It would be allowed if: a person grants it (fleetwarden approvals grant A-1)"
+        in asking.run("explain", "web").out
+    )
+    granted = asking.shell(f'{grant} --reason "first start"')
+    assert granted.code == 0
+    assert "A-1 is granted" in granted.out
+    eventually(lambda: len(asking.pids("web")) == 1)
+    eventually(lambda: asking.ask("/approvals/A-1")["status"] == "closed")
+    shown = asking.run("approvals", "show", "A-1").out
+    assert "admin approved" in shown
+    assert "first start" in shown
+    again = asking.run("approvals", "grant", "A-1")
+    assert (again.code, again.out) == (1, "")
+    assert "A-1 is closed" in again.err
+    assert asking.run("approvals").out == "nothing waits for approval\n"
+
+    [pid] = asking.pids("web")
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: asking.ask("/approvals?status=pending")["items"])
+    rejected = asking.run("approvals", "reject", "A-2", "--reason", "not now")
+    assert (rejected.code, rejected.lines) == (0, ["A-2 is rejected"])
+    assert asking.run("approvals", "grant", "A-2").code == 1
+    assert "rejected" in asking.run("approvals", "list", "--state", "rejected").out
+    assert asking.pids("web") == []
+    assert len(asking.ask("/executions")["items"]) == 1
+
+    assert asking.run("approvals", "grant", "X-1").code == 2
+    missing = asking.run("approvals", "show", "A-99")
+    assert missing.code == 1
+    assert "there is no approval A-99" in missing.err
+    wrong = asking.run("approvals", "list", "--state", "open")
+    assert wrong.code == 2
+    assert "pending, granted, rejected" in wrong.err
+
+
+@pytest.mark.req("RUN-5", "POL-12")
+def test_a_freeze_holds_while_it_lasts_and_is_seen_everywhere(world: World) -> None:
+    plane = world.up(until="Try:")
+    on = world.run("freeze", "on", "--reason", "lunch [b]", "--for", "2h")
+    assert on.code == 0
+    assert on.lines[0] == "Frozen: nothing further is begun."
+    assert on.lines[1].startswith("  frozen by admin: lunch [b], until ")
+    assert on.lines[-1] == "lift it:  fleetwarden freeze off"
+    for pid in world.pids("worker"):
+        os.kill(pid, signal.SIGKILL)
+    eventually(lambda: world.ask("/services/worker")["reason"].startswith("denied, frozen by admin: lunch [b]"))
+    status = world.run("status")
+    assert "FROZEN: nothing acts" in status.lines[0]
+    assert "denied, frozen by admin: lunch [b]" in status.out
+    told = world.run("explain", "worker").out
+    assert "It would be allowed if: the freeze ends (fleetwarden freeze off, or the FREEZE file is removed)." in told
+    assert plane.ends(signal.SIGTERM) == 0
+
+    assert "frozen by admin: lunch [b]" in world.run("freeze").out  # from the store: no plane runs
+    again = world.up(until="Try:")
+    assert "! frozen: nothing acts until the freeze is lifted" in again.text
+    assert "✗ worker  0 of 1 ready" in again.text
+    assert world.pids("worker") == []
+    off = world.run("freeze", "off")
+    assert (off.code, off.lines[0]) == (0, "Nothing is frozen: what is needed is decided anew on the next pass.")
+    eventually(lambda: len(world.pids("worker")) == 1)
+
+
+@pytest.mark.req("POL-12")
+def test_a_fleet_can_be_frozen_before_its_first_plane_and_by_a_file(world: World) -> None:
+    assert world.run("freeze", "on", "--reason", "not yet").code == 0
+    assert world.data.stat().st_mode & 0o777 == 0o700
+    (world.config / "FREEZE").touch()
+    world.up(until="Try:")
+    off = world.run("freeze", "off")
+    assert off.code == 1
+    assert off.lines[0] == "Still frozen."
+    assert "FREEZE: remove it" in off.lines[1]
+    assert world.pids("web") == []
+    (world.config / "FREEZE").unlink()
+    eventually(lambda: len(world.pids("web")) == 2)
+
+
+@pytest.mark.req("POL-12")
+@pytest.mark.parametrize("scope", ["--group", "--kind", "--service"])
+def test_a_narrower_freeze_is_refused_and_freezes_nothing(world: World, scope: str) -> None:
+    ran = world.run("freeze", "on", scope, "web")
+    assert ran.code == 2
+    assert f"{scope} is not supported yet" in ran.err
+    assert not world.data.exists()
+
+
+@pytest.mark.req("RUN-3", "RUN-14")
+def test_a_token_opens_what_its_role_opens_until_it_is_revoked(world: World) -> None:
+    plane = world.up()
+    made = world.run("token", "create", "eve", "--role", "viewer", "--for", "1h")
+    assert made.code == 0
+    secret = made.lines[1]
+    assert secret.startswith("fw_")
+    assert world.run("status", FLEET_TOKEN=secret).code == 0
+    refused = world.run("freeze", "on", FLEET_TOKEN=secret)
+    assert refused.code == 1
+    assert "not allowed: this needs the role operator" in refused.err
+    assert world.run("token", "create", "x", "--role", "emperor").code == 2
+    assert world.run("token", "revoke", "eve").code == 0
+    ended = world.run("status", "--token", secret)
+    assert ended.code == 1
+    assert "does not know this token" in ended.err
+    last = world.run("token", "revoke", "admin")
+    assert last.code == 1
+    assert "is the last admin token" in last.err
+    listed = world.run("token", "list").out
+    assert secret not in listed
+    assert plane.token not in listed
+    assert "revoked" in listed
+
+
+@pytest.mark.req("RUN-14")
+def test_a_lost_admin_token_is_replaced_by_the_owner_of_the_data_folder(world: World) -> None:
+    plane = world.up()
+    (world.data / "admin.token").unlink()
+    assert world.run("status").code == 1
+    held = world.run("token", "create", "--local")
+    assert held.code == 1
+    assert f"process {plane.process.pid} holds the store" in held.err
+    assert plane.ends(signal.SIGTERM) == 0
+    made = world.run("token", "create", "--local")
+    assert made.code == 0
+    assert made.lines[0] == "saved in fleet/data/admin.token, where commands look for it"
+    assert (world.data / "admin.token").stat().st_mode & 0o777 == 0o600
+    again = world.up()
+    assert "token in fleet/data/admin.token" in again.text
+    assert world.run("status").code == 0
+
+
+@pytest.mark.req("RUN-14")
+def test_an_admin_token_can_be_given_and_is_then_neither_printed_nor_kept(world: World) -> None:
+    secret = "fw_given_by_the_environment_0123456789"
+    plane = world.up(FLEET_ADMIN_TOKEN=secret)
+    assert "token: the one in FLEET_ADMIN_TOKEN" in plane.text
+    assert not (world.data / "admin.token").exists()
+    assert world.run("status").code == 1
+    assert world.run("status", FLEET_TOKEN=secret).code == 0
+    assert world.run("status", FLEET_ADMIN_TOKEN=secret).code == 0
+
+
+@pytest.mark.req("RUN-14")
+def test_no_secret_is_in_the_log_or_on_a_later_screen(world: World) -> None:
+    first = world.up(until="Try:")
+    secret = first.token
+    made = world.run("token", "create", "eve", "--role", "viewer").lines[1]
+    world.run("status", FLEET_TOKEN=made)
+    assert first.ends(signal.SIGTERM) == 0
+    second = world.up(until="Try:")
+    assert secret not in second.text
+    for file in world.data.glob("plane.log*"):
+        log = file.read_text()
+        assert log
+        assert secret not in log
+        assert made not in log
+        assert file.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.req("RUN-3")
+def test_a_plane_that_is_named_gets_the_local_token_only_if_it_is_the_local_one(world: World) -> None:
+    plane = world.up()
+    assert world.run("--url", plane.url, "status").code == 0
+    elsewhere = world.folder / "elsewhere"
+    elsewhere.mkdir()
+    named = world.run("--config", "elsewhere", "status", "--url", plane.url)
+    assert named.code == 1
+    assert "does not know this token" in named.err
+    assert world.run("--config", "elsewhere", "--url", plane.url, "--token", plane.token, "status").code == 0
+    remote = world.run("--config", "elsewhere", "down", FLEET_URL=plane.url, FLEET_TOKEN=plane.token)
+    assert remote.code == 0
+    assert plane.process.wait(30) == 0
+
+
+def test_nobody_at_an_address_is_said(world: World) -> None:
+    ran = world.run("status", "--url", "http://127.0.0.1:9")
+    assert ran.code == 1
+    assert "no plane answers at http://127.0.0.1:9" in ran.err
+
+
+@pytest.mark.req("RUN-15")
+def test_a_stop_that_waits_for_a_person_keeps_the_plane_up_and_names_the_command(world: World) -> None:
+    world.write("fleet.yml", ONE)
+    world.write("policy.yml", AUTO + '  - {kind: stop_service, target: "*", tier: approval_required}\n')
+    plane = world.up(until="Try:")
+    ran = world.run("down", "--services")
+    assert ran.code == 1
+    assert ran.lines[0].startswith("✗ web is not stopped: it waits for a person")
+    assert ran.lines[0].endswith("fleetwarden approvals grant A-1")
+    assert plane.process.poll() is None
+    assert len(world.pids("web")) == 1
+    own = world.run("approvals", "grant", "A-1")
+    assert own.code == 1
+    assert "cannot approve it" in own.err
+    other = world.run("token", "create", "ana", "--role", "approver").lines[1]
+    assert world.run("approvals", "grant", "A-1", FLEET_TOKEN=other).code == 0
+
+
+def test_python_m_is_the_same_program(world: World) -> None:
+    ran = world.shell("python -m fleetwarden status")
+    assert ran.code == 1
+    assert "→ start one: python -m fleetwarden up" in ran.err
