@@ -24,6 +24,7 @@ from fleetwarden.app.approving import Approving
 from fleetwarden.app.explaining import Explaining
 from fleetwarden.app.fleet_views import FleetViews, PlaneFacts
 from fleetwarden.app.identity import Caller, Role, authenticate, authenticate_digest, secret_digest
+from fleetwarden.app.injection import injected
 from fleetwarden.app.listing import Lists
 from fleetwarden.app.settings import Settings
 from fleetwarden.app.stopping import Stopping
@@ -60,8 +61,10 @@ log = structlog.get_logger(__name__)
 class Plane:
     """One running process of fleetwarden.
 
-    `actuators` (by substrate), `observers`, `configuration`, `store`, `notifier`, `clock` and `ids` replace what the settings would
-    build.  `tick(name)` runs one pass by hand; `start()` runs everything on threads until `stop()`.
+    `actuators` (by substrate), `observers`, `configuration`, `store`, `notifier`, `clock` and `ids` replace what the
+    settings would build.  `tick(name)` runs one pass by hand; `start()` runs everything on threads until `stop()`.
+    Under an injected clock nothing waits on the real one: calls run on the caller's thread, without deadline threads,
+    so that passes by hand are deterministic.
     """
 
     def __init__(
@@ -77,7 +80,9 @@ class Plane:
         ids: IdSource | None = None,
     ) -> None:
         self.settings = settings
-        self._notifier: Notifier = notifier or JournalNotifier()
+        put = injected()
+        self._notifier: Notifier = notifier or put.notifier or JournalNotifier()
+        self._by_hand = clock is not None
         self.clock: Clock = clock or SystemClock()
         self.ids: IdSource = ids or SystemIds()
         self.configuration = configuration or configuration_of(settings, self.clock)
@@ -87,13 +92,18 @@ class Plane:
         self.wakes = Wakes()
         built = substrates.build(settings, self.clock, self._fleet_id(), self._ended)
         self._substrates = built
-        served = dict(built.actuators if actuators is None else actuators)
-        self._actuators = {name: DeadlineActuator(self.clock, one) for name, one in served.items()}
-        watching = built.observers if observers is None else observers
-        self._sightings = Sightings(self.store, [DeadlineObserver(self.clock, one) for one in watching])
+        served = {**built.actuators, **put.actuators} if actuators is None else dict(actuators)
+        self._actuators = {name: self._bounded(one) for name, one in served.items()}
+        watching = [*built.observers, *put.observers] if observers is None else observers
+        self._sightings = Sightings(
+            self.store, [one if self._by_hand else DeadlineObserver(self.clock, one) for one in watching]
+        )
         self.acting = frozenset(name for name, one in served.items() if not one.simulates)
         self._build_controllers()
         self._build_operations()
+
+    def _bounded(self, actuator: FleetActuator) -> FleetActuator:
+        return actuator if self._by_hand else DeadlineActuator(self.clock, actuator)
 
     def _fleet_id(self) -> str:
         """The fleet's name in instance markers: the setting, or one that is made once and stored."""
@@ -200,7 +210,10 @@ class Plane:
         return changed
 
     def _dispatch(self, job: Callable[[], None]) -> None:
-        self.pool.submit(job)
+        if self._by_hand:
+            job()
+        else:
+            self.pool.submit(job)
 
     def _refusal(self, request: ActionRequest, service: Service) -> str | None:
         """Why no actuator here would ever carry this out; asked before anything is proposed."""
@@ -233,6 +246,7 @@ class Plane:
             self.reconciler,
             self.loop.states,
             facts,
+            self._substrates.unmanaged,
         )
         self.explaining = Explaining(self.store, self.configuration, self._sightings, self.fleet)
         self.stopping = Stopping(self.ids, self.store, self.configuration, self._sightings, self.gate, self.reconciler)

@@ -6,7 +6,7 @@ is too old is shown as no evidence.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from fleetwarden.app import views
 from fleetwarden.app.identity import Caller, Role, require
@@ -17,7 +17,7 @@ from fleetwarden.controllers.supervision import Supervision
 from fleetwarden.domain.actions import ActionDecision, ActionExecution
 from fleetwarden.domain.errors import NotFound
 from fleetwarden.domain.fleet import Mode, ObservedService, Service, ServiceStatus
-from fleetwarden.domain.identifiers import SECOND, JsonValue, Micros, rfc3339
+from fleetwarden.domain.identifiers import SECOND, JsonValue, Micros, plain, rfc3339
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
 from fleetwarden.ports.configuration import ConfigurationSource
 from fleetwarden.ports.stores import Store, Tx
@@ -81,7 +81,9 @@ class FleetViews:
         reconciler: Reconciler,
         ticks: Mapping[str, TickState],
         facts: PlaneFacts,
+        unmanaged: Callable[[Collection[str]], Mapping[str, int]],
     ) -> None:
+        self._unmanaged = unmanaged
         self._clock = clock
         self._store = store
         self._configuration = configuration
@@ -146,8 +148,7 @@ class FleetViews:
             "at": rfc3339(rows.now),
         }
         if service.scaling_error is not None:
-            wrong = service.scaling_error
-            item["scaling_error"] = {"field": wrong.field, "reason": wrong.reason, "line": wrong.line, "file": wrong.file}
+            item["scaling_error"] = plain(service.scaling_error)
         if service.scaling is not None:
             item["scaling_warning"] = f"{service.source}: nothing consumes the scaling block; the count is left alone"
         return item
@@ -181,9 +182,21 @@ class FleetViews:
             "health": self._supervision.evidence().status.value,
             "policy": self._policy(),
             "warnings": self.warnings(),
+            "controllers": {name: self._tick(state) for name, state in self._ticks.items()},
             "config_dir": self.facts.config_dir,
             "data_dir": self.facts.data_dir,
             "services": items,
+        }
+
+    def _tick(self, state: TickState) -> dict[str, JsonValue]:
+        ended = None if state.last_ended is None else round(self._clock.monotonic() - state.last_ended, 3)
+        return {
+            "leads": state.leader,
+            "last_pass_s": ended,
+            "passes": state.runs,
+            "failures": state.failures,
+            "thread_restarts": state.restarts,
+            "error": state.error or None,
         }
 
     def _since(self, tick: str) -> float | None:
@@ -226,6 +239,12 @@ class FleetViews:
             for one in configuration.policy_problems
         ]
         told += [str(one) for one in configuration.fleet.warnings]
+        fleet = configuration.last_good_fleet
+        known = {*fleet.services, *fleet.rejected}
+        told += [
+            f"{name} is not in the registry: {count} of its processes still run, unmanaged"
+            for name, count in sorted(self._unmanaged(known).items())
+        ]
         if not self.facts.acting:
             told.append("the actuator is dryrun: nothing will change")
         if not self.facts.reconciler_on:

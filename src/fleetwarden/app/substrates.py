@@ -6,7 +6,7 @@ A substrate that was chosen and cannot work on this machine falls back to a dry 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 
 import structlog
 
@@ -24,18 +24,21 @@ PROCESS = "process"
 
 
 class Substrates:
-    """What was built.  `actuators` holds only substrates that may act; `fallbacks` says why others do not."""
+    """What was built.  `actuators` holds only substrates that may act; `fallbacks` says why others do not; `unmanaged`
+    counts what still runs of services that are not among the given names."""
 
     def __init__(
         self,
         observers: tuple[FleetObserver, ...],
         actuators: dict[str, FleetActuator],
         fallbacks: tuple[str, ...],
+        unmanaged: Callable[[Collection[str]], Mapping[str, int]],
         close: Callable[[], None],
     ) -> None:
         self.observers = observers
         self.actuators = actuators
         self.fallbacks = fallbacks
+        self.unmanaged = unmanaged
         self.close = close
 
 
@@ -49,6 +52,6 @@ def build(settings: Settings, clock: Clock, fleet_id: str, on_exit: Callable[[st
     except Misconfigured as error:
         log.error("no local processes on this machine", reason=str(error))
         told = (f"local processes cannot be managed here, so nothing acts on them (dry run): {error}",)
-        return Substrates((), {}, told if PROCESS in acting else (), lambda: None)
+        return Substrates((), {}, told if PROCESS in acting else (), lambda _: {}, lambda: None)
     actuators: dict[str, FleetActuator] = {PROCESS: process.actuator} if PROCESS in acting else {}
-    return Substrates((process.observer,), actuators, (), process.close)
+    return Substrates((process.observer,), actuators, (), process.running_besides, process.close)

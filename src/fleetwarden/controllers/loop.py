@@ -46,6 +46,7 @@ class TickState(msgspec.Struct, kw_only=True):
     last_ended: float | None = None
     runs: int = 0
     failures: int = 0
+    restarts: int = 0  # of its thread, which should never be needed
     error: str = ""
     leader: bool = False
 
@@ -150,7 +151,7 @@ class Loop:
         for name, one in self._subscriptions.items():
             thread = self._threads.get(name)
             if thread is not None and not thread.is_alive() and not self._stop.is_set():
-                self.states[name].failures += 1
+                self.states[name].restarts += 1
                 log.error("controller thread died", tick=name)
                 self._spawn(name)
                 restarted.append(name)

@@ -7,7 +7,7 @@ that a test can stop the plane between an effect and its record without a hook i
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from fleetwarden.adapters.substrates.process.actuator import ProcessActuator
@@ -54,6 +54,16 @@ class ProcessSubstrate:
         self.actuator = ProcessActuator(
             self.supervisor, spawner or PosixSpawner(), signaller or PosixSignaller(), self.logs, inherited
         )
+
+    def running_besides(self, known: Collection[str]) -> dict[str, int]:
+        """Services with live instances of ours that are not among `known`, and how many live: they are unmanaged."""
+        others = [name for name in self.supervisor.slots.services() if name not in known]
+        if not others:
+            return {}
+        table = self.supervisor.table()
+        taken = {name: self.supervisor.census(name, table) for name in others}
+        alive = {name: sum(slot.leader is not None for slot in one.slots) for name, one in taken.items()}
+        return {name: count for name, count in alive.items() if count}
 
     def close(self) -> None:
         """Stop watching, probing and rotating.  Every instance runs on."""

@@ -1,0 +1,82 @@
+"""What a deployment puts in by import, before a plane is built.
+
+The constructor of `Plane` is the real interface; this is for deployments whose entry point is the command line and that
+have a line of Python of their own.  It holds what was set for this process and nothing else.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+
+from fleetwarden.domain.errors import Misconfigured
+from fleetwarden.ports.actuation import FleetActuator
+from fleetwarden.ports.observation import FleetObserver
+from fleetwarden.ports.system import Notifier
+
+__all__ = ["Injected", "injected", "reset", "set_default_notifier", "set_fleet_actuator", "set_fleet_observer"]
+
+
+class Injected:
+    """What was set: actuators by substrate, observers, and the notifier (None: the journal alone)."""
+
+    def __init__(self) -> None:
+        self.actuators: dict[str, FleetActuator] = {}
+        self.observers: list[FleetObserver] = []
+        self.notifier: Notifier | None = None
+
+
+_lock = Lock()
+_set = Injected()
+
+
+def set_fleet_actuator(actuator: FleetActuator) -> None:
+    """Use `actuator` for the services of its `substrate` ("": those without a substrate block).
+
+    It replaces a built-in one of the same substrate, and acts whatever FLEET_ACTUATOR says: whoever injects an actuator
+    has decided.  Raises Misconfigured if it lacks part of the port.
+    """
+    _require(actuator, ("substrate", "kinds", "simulates", "lateness_s", "acknowledged_is_final", "refusal", "actuate"))
+    with _lock:
+        _set.actuators[actuator.substrate] = actuator
+
+
+def set_fleet_observer(observer: FleetObserver) -> None:
+    """Ask `observer` too, for the services of its `substrates`.  Where several answer, the freshest answer counts.
+
+    Raises Misconfigured if it lacks part of the port.
+    """
+    _require(observer, ("name", "substrates", "observe"))
+    with _lock:
+        _set.observers = [one for one in _set.observers if one.name != observer.name] + [observer]
+
+
+def set_default_notifier(notifier: Notifier) -> None:
+    """Tell notices to `notifier`, besides the journal.  Raises Misconfigured if it lacks part of the port."""
+    _require(notifier, ("name", "notify"))
+    with _lock:
+        _set.notifier = notifier
+
+
+def injected() -> Injected:
+    """A copy of what is set now."""
+    with _lock:
+        copy = Injected()
+        copy.actuators, copy.observers, copy.notifier = dict(_set.actuators), list(_set.observers), _set.notifier
+        return copy
+
+
+def reset() -> None:
+    """Forget everything that was set; planes that were built keep what they have."""
+    with _lock:
+        _set.actuators.clear()
+        _set.observers.clear()
+        _set.notifier = None
+
+
+def _require(part: object, names: tuple[str, ...]) -> None:
+    lacking = [name for name in names if not hasattr(part, name)]
+    if lacking:
+        raise Misconfigured(
+            f"{type(part).__name__} cannot be used: it has no {', '.join(lacking)}",
+            hint="the Protocols in fleetwarden.ports say what is needed",
+        )
