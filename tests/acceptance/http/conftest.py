@@ -14,3 +14,11 @@ def world(tmp_path: Path) -> Iterator[World]:
     made = World(tmp_path)
     yield made
     made.close()
+
+
+@pytest.fixture(scope="module")
+def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """One world for all requests of a module that are refused and therefore change nothing."""
+    made = World(tmp_path_factory.mktemp("refusing"))
+    yield made
+    made.close()

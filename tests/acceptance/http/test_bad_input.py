@@ -53,8 +53,8 @@ BODIES = {
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
-def test_a_body_that_cannot_be_read_is_refused_and_freezes_nothing(world: World, body: bytes) -> None:
-    client = world.client()
+def test_a_body_that_cannot_be_read_is_refused_and_freezes_nothing(refusing: World, body: bytes) -> None:
+    client = refusing.client()
     answer = client.post("/freeze", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 400
     assert answer.headers["content-type"] == "application/problem+json"
@@ -64,13 +64,13 @@ def test_a_body_that_cannot_be_read_is_refused_and_freezes_nothing(world: World,
     assert client.get("/freeze").json()["frozen"] is False
 
 
-def test_a_scope_that_comes_later_is_refused_as_not_supported_yet(world: World) -> None:
-    told = world.client().post("/freeze", json={"on": True, "group": "web"}).json()
+def test_a_scope_that_comes_later_is_refused_as_not_supported_yet(refusing: World) -> None:
+    told = refusing.client().post("/freeze", json={"on": True, "group": "web"}).json()
     assert told["errors"] == [{"where": "group", "reason": "not supported yet; leave it out to freeze everything"}]
 
 
-def test_every_wrong_field_is_named_at_once_and_no_value_comes_back(world: World) -> None:
-    told = world.client().post("/tokens", json={"nane": "s3cret", "roles": "s3cret", "for_s": "s3cret"})
+def test_every_wrong_field_is_named_at_once_and_no_value_comes_back(refusing: World) -> None:
+    told = refusing.client().post("/tokens", json={"nane": "s3cret", "roles": "s3cret", "for_s": "s3cret"})
     assert [one["where"] for one in told.json()["errors"]] == ["name", "roles", "for_s", "nane"]
     assert "did you mean 'name'?" in told.text
     assert "s3cret" not in told.text
@@ -181,8 +181,8 @@ QUERIES = {
 
 
 @pytest.mark.parametrize("address", QUERIES.values(), ids=QUERIES)
-def test_a_bad_query_is_refused_and_never_answers_with_everything(world: World, address: str) -> None:
-    answer = world.client().get(address)
+def test_a_bad_query_is_refused_and_never_answers_with_everything(refusing: World, address: str) -> None:
+    answer = refusing.client().get(address)
     assert answer.status_code == 400
     assert answer.json()["errors"][0]["where"]
     assert "items" not in answer.json()
@@ -199,9 +199,9 @@ def test_a_bad_query_is_refused_and_never_answers_with_everything(world: World, 
     ],
 )
 def test_a_method_that_an_address_lacks_is_a_405_that_names_those_it_has(
-    world: World, method: str, address: str, allowed: str
+    refusing: World, method: str, address: str, allowed: str
 ) -> None:
-    answer = world.client().request(method, address)
+    answer = refusing.client().request(method, address)
     assert answer.status_code == 405
     assert answer.headers["allow"] == allowed
 
@@ -210,7 +210,7 @@ def test_a_method_that_an_address_lacks_is_a_405_that_names_those_it_has(
     "address",
     ["/events", "/signals", "/intents", "/actions", "/gate/flagger", "/services/web/override", "/stream", "/nope", "/"],
 )
-def test_routes_of_later_do_not_exist_yet(world: World, address: str) -> None:
-    answer = world.client().post(address, json={})
+def test_routes_of_later_do_not_exist_yet(refusing: World, address: str) -> None:
+    answer = refusing.client().post(address, json={})
     assert answer.status_code in (404, 405)
     assert answer.headers["content-type"] == "application/problem+json"

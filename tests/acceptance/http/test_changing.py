@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import structlog
 
 from fleetwarden.app.identity import Role
 from fleetwarden.domain.actions import Tier
@@ -233,8 +234,10 @@ def test_what_breaks_inside_is_a_500_that_tells_nothing(world: World, monkeypatc
         raise RuntimeError("the secret of the inside")
 
     monkeypatch.setattr(world.plane.fleet, "services", breaks)
-    answer = world.client().get("/services")
+    with structlog.testing.capture_logs() as lines:
+        answer = world.client().get("/services")
     assert answer.status_code == 500
+    assert [str(one["exc_info"]) for one in lines] == ["the secret of the inside"]
     assert answer.json()["code"] == "internal"
     assert "inside" not in answer.text
     assert "Traceback" not in answer.text

@@ -190,8 +190,8 @@ def test_head_answers_like_get_without_a_body(world: World) -> None:
 @pytest.mark.parametrize(
     "address", [f"{API}/status", f"{API}/nope", "/", "/livez", "/static/page.css", "/api/openapi.json"]
 )
-def test_no_answer_is_kept_sniffed_or_framed(world: World, address: str) -> None:
-    headers = world.bare.get(address).headers
+def test_no_answer_is_kept_sniffed_or_framed(refusing: World, address: str) -> None:
+    headers = refusing.bare.get(address).headers
     assert headers["cache-control"] == "no-store"
     assert headers["x-content-type-options"] == "nosniff"
     assert "frame-ancestors 'none'" in headers["content-security-policy"]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from httpx2 import Response
@@ -181,10 +182,10 @@ class Browser:
         assert found is not None
         return found[1]
 
-    def send(self, address: str, headers: dict[str, str] | None = None, **fields: str) -> Response:
+    def send(self, address: str, *, headers: Mapping[str, str] = MappingProxyType({}), **fields: str) -> Response:
         """Send one of the page's forms with its secret."""
         data = {"form_secret": self.form_secret(), **fields}
-        return self.http.post(address, data=data, headers=headers or {})
+        return self.http.post(address, data=data, headers=dict(headers))
 
     def message(self) -> str:
         """What the page says that the last form led to; empty if nothing."""
