@@ -266,6 +266,18 @@ def test_a_grandchild_in_the_same_session_ends_with_its_instance(yard: Yard) -> 
     assert not lives(grandchild)
 
 
+def test_whom_an_instance_starts_while_it_ends_is_ended_too(yard: Yard) -> None:
+    script = "trap 'sleep 600 & echo last $!; exit 0' TERM; echo up; while :; do sleep 0.02; done"
+    service = yard.service(command=("sh", "-c", script), stop_grace_s=1)
+    yard.start(service)
+    eventually(lambda: "up" in yard.log(service))
+    outcome = yard.act(STOP, service)
+    last = told_pid(yard, service, "last")
+    assert outcome.ok
+    assert last in outcome.evidence["ended"]
+    assert not lives(last)
+
+
 def test_a_child_that_outlives_its_leader_is_ended_before_the_restart_and_frees_the_port(yard: Yard) -> None:
     port = free_ports()
     service = yard.service(command=(*ORPHANING, "{port}"), port=port)

@@ -16,6 +16,7 @@ from fleetwarden.adapters.substrates.process import actuator
 from fleetwarden.adapters.substrates.process.endings import KILL_WAIT_S
 from fleetwarden.adapters.substrates.process.proc import stat_of
 from fleetwarden.adapters.substrates.process.spawning import PosixSpawner, SpawnOrder
+from fleetwarden.adapters.system import SystemClock
 from fleetwarden.domain.actions import Kind, Outcome
 from fleetwarden.domain.errors import NotCalled, Refused
 from fleetwarden.domain.fleet import Presence, ProcessSpec, ServiceStatus
@@ -183,6 +184,23 @@ def test_wherever_the_deadline_falls_the_account_is_true(tmp_path: Path, looks: 
         assert set(yard.pids()) == before | set(started.values())
     finally:
         yard.close()
+
+
+@pytest.mark.parametrize(("kind", "params"), [(STOP, {}), (RESTART, {}), (SCALE, {"replicas": 1})])
+def test_nobody_is_signalled_once_the_deadline_has_passed(yard: Yard, kind: str, params: dict[str, Any]) -> None:
+    """The call is begun in time, and the time is up before the first signal."""
+    service = yard.service(replicas=2)
+    before = {one.pid for one in yard.start(service).instances}
+    clock = ClockThatRunsOut(10**9)
+    yard.clock = clock
+    yard.open()
+    call = yard.call(kind, service, deadline_s=500, **params)
+    clock.looks = 1
+    with pytest.raises(NotCalled):
+        yard.substrate.actuator.actuate(call)
+    assert set(yard.pids()) == before
+    assert {yard.slot(service, index).state for index in (0, 1)} == {"running"}
+    yard.clock = SystemClock()
 
 
 def test_who_cannot_be_ended_in_time_is_an_unknown_outcome(yard: Yard) -> None:
