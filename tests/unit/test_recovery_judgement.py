@@ -111,6 +111,8 @@ def test_what_died_by_itself_was_not_stopped() -> None:
     assert judge(stop, msgspec.structs.replace(dead, observed_at=HORIZON)).done is None
     judgement = judge(stop, dead)
     assert (judgement.done, judgement.code) == (False, "partial")
+    dead_before = record(Kind.STOP, before={"existing": 0, "total": 2})
+    assert judge(dead_before, look(HORIZON + 1, instance(0, "older"), existing=0)).code == "partial"
     other = look(HORIZON + 1, presence=Presence.STOPPED_BY_US, stop_key="older")
     assert judge(stop, other).done is False
 

@@ -202,6 +202,15 @@ def test_a_doubled_delivery_does_it_again_under_the_same_key() -> None:
     assert told(substrate).count("landed") == 2
 
 
+def test_a_reported_failure_is_one_that_stays() -> None:
+    clock = FakeClock()
+    substrate = FakeSubstrate(
+        clock, lateness_s=30, acknowledged_is_final=False, deliver=lambda _: Delivery(doubled_s=10)
+    )
+    assert substrate.actuate(call(clock)).code == "nothing_there"
+    assert substrate.on_its_way == []
+
+
 def test_an_acknowledgement_that_is_final_is_not_delivered_twice() -> None:
     clock = FakeClock()
     substrate = FakeSubstrate(clock, deliver=lambda _: Delivery(doubled_s=10))

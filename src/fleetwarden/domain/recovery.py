@@ -88,7 +88,8 @@ def _stopped(record: OutboxRecord, observed: ObservedService) -> tuple[bool, boo
         told = "stopped by this action" if observed.stop_key == record.key else "stopped by another action"
         return observed.stop_key == record.key, False, told
     done = observed.total == 0 and total > 0
-    return done, observed.existing < existing, f"{observed.total} slots and {observed.existing} live, {existing} before"
+    partly = observed.existing < existing or observed.total < total
+    return done, partly, f"{observed.total} of {total} slots are left, {observed.existing} of {existing} instances live"
 
 
 def _identities_before(record: OutboxRecord) -> frozenset[str] | None:

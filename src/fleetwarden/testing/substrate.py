@@ -95,7 +95,7 @@ class _State:
     stop_key: str = ""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Parcel:
     """A request on its way."""
 
@@ -105,6 +105,7 @@ class _Parcel:
     waited_for: bool
     arrived: bool = False
     end: str = ""  # how it ended: landed, cut or missed
+    double: _Parcel | None = None  # the same request once more
 
 
 class FakeSubstrate:
@@ -235,7 +236,8 @@ class FakeSubstrate:
             return _unheard()
         parcel = self._post(call, delivery, delivery.travel_s, waited_for=True)
         if delivery.doubled_s is not None:
-            self._post(call, delivery, delivery.travel_s + delivery.doubled_s, waited_for=False)
+            after_s = delivery.travel_s + delivery.doubled_s
+            parcel.double = self._post(call, delivery, after_s, waited_for=False)
         if delivery.travel_s > 0:
             self._at("sent")
             self._wait_for(parcel, call.deadline)
@@ -300,6 +302,9 @@ class FakeSubstrate:
             with self._lock:
                 change()
                 self._note(call, "touched", instance=index, late=late)
+        with self._lock:
+            if parcel.end != "landed" and parcel.double in self._wire:
+                self._wire.remove(parcel.double)  # a failure that is reported is one that stays
         self._note(call, parcel.end, late=late)
 
     # ------------------------------------------------------------------------------------------------ effects
