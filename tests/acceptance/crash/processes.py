@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["WORLD", "Instance", "end_all", "instances", "wait_gone"]
+__all__ = ["WORLD", "Instance", "end_all", "instances", "lose"]
 
 WORLD = "CRASH_WORLD"
 MARKER = "FLEETWARDEN_INSTANCE"
@@ -55,10 +55,20 @@ def end_all(world: str) -> None:
         except ProcessLookupError:
             continue
     for pid in pids:
-        wait_gone(pid)
+        _wait_gone(pid)
 
 
-def wait_gone(pid: int) -> None:
+def lose(world: str, service: str, index: int, noted: Path) -> None:
+    """kill -9 of one instance, with a note that it was the test's doing."""
+    for one in instances(world):
+        if (one.service, one.index) == (service, index):
+            with noted.open("a", encoding="utf-8") as lost:
+                lost.write(f"{one.service}/{one.index}/{one.key}\n")
+            os.kill(one.pid, signal.SIGKILL)
+            _wait_gone(one.pid)
+
+
+def _wait_gone(pid: int) -> None:
     """Until the process has ended (a zombie has)."""
     until = time.monotonic() + PATIENCE_S
     while _lives(pid):

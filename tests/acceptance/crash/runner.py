@@ -57,6 +57,12 @@ PERSON = Caller(person="alice", token="of a test", roles=(Role.ADMIN.value,))
 TICKS = ("configuration", "fleet_reconciler", "worker", "action_executor")
 ROUNDS_MAX = 80
 ADVANCE_S = 20.0
+POLL_S, STABLE, IMPATIENT_AFTER, GIVE_UP_AFTER = (
+    0.1,
+    4,
+    15,
+    600,
+)  # with threads: polls that are a tenth of a second apart
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 Json = dict[str, Any]
@@ -129,6 +135,9 @@ class Driver:
 
     def do_settle(self, patience_s: float = 240.0) -> None:
         """Run until nothing changes any more; if something waits for time, let time pass."""
+        if self.plan["threads"]:
+            self._settled_by_threads()
+            return
         waited = 0.0
         while True:
             self._until_quiet()
@@ -161,12 +170,7 @@ class Driver:
 
     def do_lose(self, service: str, index: int) -> None:
         """kill -9 of one instance."""
-        for one in processes.instances(self.plan["world"]):
-            if (one.service, one.index) == (service, index):
-                with (self.folder / "lost").open("a", encoding="utf-8") as lost:
-                    lost.write(f"{one.service}/{one.index}/{one.key}\n")
-                os.kill(one.pid, signal.SIGKILL)
-                processes.wait_gone(one.pid)
+        processes.lose(self.plan["world"], service, index, self.folder / "lost")
 
     def do_grant(self) -> None:
         """A person grants whatever waits for one."""
@@ -192,6 +196,17 @@ class Driver:
     def do_thaw(self) -> None:
         self.plane.administration.thaw(PERSON, reason="a test")
 
+    def do_mark(self) -> None:
+        """Let the executor's passes go on until what the dead plane was doing is known to be unknown."""
+        while self.plane.store.read(lambda tx: tx.outbox.in_state(OutboxState.RUNNING)):
+            self.do_tick("action_executor")
+            if not self.plane.loop.states["action_executor"].leader:
+                self.do_advance(ADVANCE_S)
+
+    def do_say_failed(self, action: str) -> None:
+        """A person has looked, and says that it was not done."""
+        self.plane.administration.settle(PERSON, action, outcome="failed", reason="nothing of it is there")
+
     def do_during_next_call(self, verb: str) -> None:
         """What somebody will do while the next call is on its way, before it has any effect."""
         assert self.actuator is not None
@@ -206,14 +221,24 @@ class Driver:
             now = self.plane.store.read(self._state)
             same = same + 1 if now == before else 0
             before = now
-            if same >= 2 and not self._busy():
+            if same >= 2:
                 return
         raise AssertionError(f"still not quiet after {ROUNDS_MAX} rounds: {before}")
 
+    def _settled_by_threads(self) -> None:
+        """Until the fleet is as declared, or a person is asked, and nothing is on its way, for a few polls in a row."""
+        stable = 0
+        for poll in range(1, GIVE_UP_AFTER):
+            asked = self.plane.store.read(lambda tx: tx.approvals.in_state(ApprovalState.PENDING))
+            stable = stable + 1 if (asked or not self._differs()) and not self._waits() else 0
+            if stable >= STABLE:
+                return
+            if poll % IMPATIENT_AFTER == 0:
+                self.do_advance(ADVANCE_S)
+            time.sleep(POLL_S)
+        raise AssertionError(f"the threads never came to rest: {self.plane.store.read(self._state)}")
+
     def _round(self) -> None:
-        if self.plan["threads"]:
-            time.sleep(0.15)
-            return
         for name in TICKS:
             self.plane.tick(name)
         self._calls_ended()
@@ -222,13 +247,10 @@ class Driver:
         while self.plane.executor.executing():
             time.sleep(0.001)
 
-    def _busy(self) -> bool:
-        """Whether the next round has something to do: with threads a round may come in the middle of anything."""
-        return bool(self.plan["threads"] and (self.plane.executor.executing() or self._differs()))
-
     def _differs(self) -> bool:
-        """Whether the processes are not as declared, where the plan says how many there have to be."""
-        declared = self.plan.get("declared") or {}
+        """Whether the processes are not as declared."""
+        registry = json.loads((Path(self.plan["config"]) / "fleet.yml").read_text(encoding="utf-8"))
+        declared = {one["name"]: one["replicas"] if one["desired"] == "running" else 0 for one in registry["services"]}
         living = [one.service for one in processes.instances(self.plan["world"])]
         return any(living.count(service) != count for service, count in declared.items())
 

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 from tests.acceptance.crash import processes
 from tests.acceptance.crash.processes import Instance
@@ -41,6 +41,7 @@ rules:
   - {kind: "*_service", target: "*", tier: auto, rate_limit: {max: 3, window_s: 3600},
      blast_radius: {max_targets: 9, window_s: 3600}}
 """
+POLL_S, IMPATIENT_AFTER, POLLS_MAX = 0.05, 40, 2400
 STUBBORN = "trap '' TERM; "
 
 
@@ -50,12 +51,15 @@ class Database(Protocol):
     url: str
 
     def rows(self, sql: str) -> list[dict[str, Any]]:
-        """What a plain driver reads."""
+        """What a plain driver reads; nothing while there are no tables."""
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass where the database has the time."""
 
 
 @dataclass(frozen=True)
 class Service:
-    """One service of the registry.  `stubborn`: it ignores SIGTERM."""
+    """One service of the registry.  `stubborn`: it ignores SIGTERM.  `first`: shell words before it notes its start."""
 
     name: str
     replicas: int = 1
@@ -63,10 +67,11 @@ class Service:
     mode: str = "live"
     command: str = ""
     stubborn: bool = False
+    first: str = ""
 
     def entry(self, starts: Path) -> dict[str, Any]:
         trap = STUBBORN if self.stubborn else ""
-        noted = f'{trap}echo "$FLEETWARDEN_INSTANCE $$" >> "{starts}"; exec sleep 900'
+        noted = f'{trap}{self.first}echo "$FLEETWARDEN_INSTANCE $$" >> "{starts}"; exec sleep 900'
         command = [self.command] if self.command else ["/bin/sh", "-c", noted]
         process = {"command": command, "stop_grace_s": 0.2}
         return {
@@ -215,31 +220,57 @@ class World:
         found: dict[str, int] = json.loads((self.folder / "uses.json").read_text(encoding="utf-8"))
         return found
 
-    def wait_for(self, true: Callable[[], bool], what: str, patience_s: float = 30.0) -> None:
-        until = time.monotonic() + patience_s
-        while not true():
-            if time.monotonic() > until:
-                raise AssertionError(f"in vain waited for: {what}\n{self.log()}")
-            time.sleep(0.01)
+    def lose(self, service: str, index: int) -> None:
+        """kill -9 of one instance."""
+        processes.lose(self.name, service, index, self.folder / "lost")
+
+    def wait_for(self, true: Callable[[], bool], what: str, impatient: Callable[[float], None] | None = None) -> None:
+        """Wait; `impatient` is called with seconds now and then, to let time pass."""
+        for poll in range(1, POLLS_MAX):
+            if true():
+                return
+            if impatient is not None and poll % IMPATIENT_AFTER == 0:
+                impatient(10.0)
+            time.sleep(POLL_S)
+        raise AssertionError(f"in vain waited for: {what}\n{self.log()}")
 
     def close(self) -> None:
         """End every process of this world, and remove what it wrote."""
         processes.end_all(self.name)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def plane(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """The product's own command, in this world."""
-        environment = {**os.environ, **self.environment, processes.WORLD: self.name}
+    def command(self, *words: str) -> subprocess.Popen[str]:
+        """The product's own command in this world; read what it says, or let `plane` write it to the log."""
+        return self._started(words, subprocess.PIPE)
+
+    def plane(self) -> subprocess.Popen[str]:
+        """`up`, once it answers."""
+        greeted = self.greetings()
+        started = self._up()
+        self.wait_for(lambda: self.greetings() > greeted or started.poll() is not None, "a plane that answers")
+        assert started.poll() is None, self.log()
+        return started
+
+    def greetings(self) -> int:
+        """How many planes have said where they answer."""
+        path = self.folder / "plane.log"
+        return path.read_text(encoding="utf-8", errors="replace").count("Console  http") if path.exists() else 0
+
+    def _up(self) -> subprocess.Popen[str]:
         with (self.folder / "plane.log").open("ab") as log:
-            return subprocess.Popen(
-                [sys.executable, "-m", "fleetwarden", *arguments, "--config", str(self.config)],
-                cwd=self.folder,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            return self._started(("up", "--port", "0"), log)
+
+    def _started(self, words: Sequence[str], output: int | IO[bytes]) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "fleetwarden", *words, "--config", str(self.config)],
+            cwd=self.folder,
+            env={**os.environ, **self.environment, processes.WORLD: self.name},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
 
 
 def _noted(path: Path) -> list[tuple[str, int, str]]:
