@@ -206,7 +206,7 @@ def test_of_two_that_wait_for_each_other_one_is_run_again(store):
     for thread in threads:
         thread.join(60)
     assert ends == ["done", "done"]
-    assert len(runs) == 3
+    assert 3 <= len(runs) <= postgresql_engine.RUNS_MAX
     assert store.read(lambda tx: (tx.facts.get("a"), tx.facts.get("b"))) in {("a", "a"), ("b", "b")}
 
 

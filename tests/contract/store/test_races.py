@@ -228,3 +228,66 @@ def test_many_writers_and_readers_agree_in_the_end(store):
     watching.join()
     assert seen == sorted(seen)
     assert len(store.read(lambda tx: tx.journal.list(Page(limit=500)))) == 200
+
+
+def interleaved(store, first, second):
+    """Run `first` and hold its transaction open while `second` tries; what became of each, and in which order."""
+    inside, tried, order = threading.Event(), threading.Event(), []
+
+    def holding(tx):
+        first(tx)
+        inside.set()
+        tried.wait(0.2)  # gives the second every chance
+        order.append("first")
+
+    def trying(tx):
+        value = second(tx)
+        order.append("second")
+        return value
+
+    holder = threading.Thread(target=store.transact, args=("first", holding))
+    holder.start()
+    inside.wait(10)
+    try:
+        end = store.transact("second", trying)
+    except FleetError as error:
+        end = error
+    tried.set()
+    holder.join()
+    return order, end
+
+
+@pytest.mark.req("AUT-20")
+def test_a_record_that_a_write_transaction_has_read_stays_as_it_is_until_its_end(store):
+    record = store.transact("prepare", prepare)
+    order, _ = interleaved(store, lambda tx: tx.outbox.get(record.seq), lambda tx: start(tx, record))
+    assert order == ["first", "second"]
+
+
+@pytest.mark.req("PRO-12")
+def test_while_a_fence_is_being_committed_its_approval_cannot_end(store):
+    approval = store.transact("file", file_approval)
+    store.transact("grant", lambda tx: grant(tx, approval))
+    record = store.transact("prepare", lambda tx: prepare_granted(tx, approval))
+    order, end = interleaved(
+        store,
+        lambda tx: start(tx, record),
+        lambda tx: tx.approvals.move(approval.seq, came_from=ApprovalState.GRANTED, to=ApprovalState.EXPIRED),
+    )
+    assert order == ["first"]
+    assert isinstance(end, Conflict)
+
+
+@pytest.mark.req("PRO-1")
+def test_while_the_end_of_an_approval_is_being_committed_its_action_cannot_be_fenced(store):
+    approval = store.transact("file", file_approval)
+    store.transact("grant", lambda tx: grant(tx, approval))
+    record = store.transact("prepare", lambda tx: prepare_granted(tx, approval))
+    order, end = interleaved(
+        store,
+        lambda tx: tx.approvals.move(approval.seq, came_from=ApprovalState.GRANTED, to=ApprovalState.REJECTED),
+        lambda tx: start(tx, record),
+    )
+    assert order == ["first"]
+    assert isinstance(end, Conflict)
+    assert "rejected" in str(end)

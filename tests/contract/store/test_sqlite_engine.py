@@ -180,6 +180,18 @@ def test_an_interrupt_in_a_group_goes_to_its_caller_alone(store, gathered):
     assert summaries(store) == {"x"}
 
 
+def test_an_interrupt_during_the_commit_passes_on_and_leaves_a_store_that_works(store, monkeypatch):
+    def interrupted(newest):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "_commit", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            store.transact("interrupted", write)
+    assert summaries(store) == set()
+    store.transact("goes on", write)
+
+
 def test_closing_finishes_what_waits(sqlite, store, gathered):
     gathered.add("a", write)
     closing = threading.Thread(target=store.close)
