@@ -63,7 +63,7 @@ def test_up_is_killed_by_what_it_has_just_started_and_goes_on(database: str, mak
     world.declare(avenging(world), QUEUE)
     first = world.plane()
     world.wait_for(lambda: len(world.starts()) == 3 and settled(world), "the first start")
-    (world.folder / "revenge").write_text(str(first.pid), encoding="ascii")
+    (world.folder / "revenge").write_text(f"{first.pid}\n", encoding="ascii")
     world.lose("shop", 1)
     world.wait_for(lambda: first.poll() is not None, "the plane's death")
     assert first.returncode == -signal.SIGKILL
@@ -89,7 +89,7 @@ def test_of_two_planes_one_dies_and_the_other_takes_over(make_world: Callable[..
     leader = int(
         world.database.rows("SELECT holder FROM leases WHERE cadence = 'action_executor'")[0]["holder"].split(":")[1]
     )
-    (world.folder / "revenge").write_text(str(leader), encoding="ascii")
+    (world.folder / "revenge").write_text(f"{leader}\n", encoding="ascii")
     world.lose("shop", 1)
     world.wait_for(lambda: planes[leader].poll() is not None, "the leader's death")
     assert planes.pop(leader).returncode == -signal.SIGKILL
