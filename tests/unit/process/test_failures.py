@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -321,6 +323,30 @@ def test_a_plane_does_not_end_itself(yard: Yard, kind: str, params: dict) -> Non
 
 def _changed(record, **fields):
     return {name: getattr(record, name) for name in record.__struct_fields__} | fields
+
+
+@pytest.mark.req("ACT-7")
+def test_a_plane_that_was_started_from_inside_an_instance_knows_it(yard: Yard) -> None:
+    code = """
+import os, sys
+from pathlib import Path
+from fleetwarden.adapters.substrates.process import ProcessSubstrate
+from fleetwarden.adapters.system import SystemClock
+from fleetwarden.domain.actions import ActionRequest
+from fleetwarden.domain.fleet import ProcessSpec, Service
+actuator = ProcessSubstrate(SystemClock(), fleet=sys.argv[1], host="h1", data=Path(sys.argv[2])).actuator
+for name in ("shell", "web"):
+    service = Service(name=name, process=ProcessSpec(command=("sleep", "600")))
+    request = ActionRequest(kind="stop_service", target=name, source="operator", requested_by="test", key="k")
+    print(name, actuator.refusal(request, service))
+"""
+    environment = os.environ | {"FLEETWARDEN_INSTANCE": f"{yard.fleet}/shell/0/k1"}
+    command = ["sh", "-c", '"$@"; exit $?', "sh", sys.executable, "-c", code, yard.fleet, str(yard.folder)]
+    told = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert told.splitlines() == [
+        "shell self_target: this plane runs inside of shell, and does not end itself",
+        "web None",
+    ]
 
 
 def test_two_calls_for_one_target_never_overlap(yard: Yard) -> None:

@@ -109,6 +109,17 @@ def test_a_port_where_nobody_listens_is_a_failed_probe() -> None:
     assert tcp_probe(port, 5.0) == Probed(False, f"port {port}: connection refused")
 
 
+def test_a_probe_that_reaches_itself_has_reached_nobody(monkeypatch) -> None:
+    """In the range that the kernel gives out, a connection's own port can happen to be the one that it asks for."""
+    port, connect = free_ports(), socket.create_connection
+
+    def from_the_same_port(address, timeout):
+        return connect(address, timeout, source_address=("127.0.0.1", port))
+
+    monkeypatch.setattr(socket, "create_connection", from_the_same_port)
+    assert tcp_probe(port, 5.0) == Probed(False, f"port {port}: connection refused")
+
+
 def test_a_port_that_accepts_is_well() -> None:
     with server(saying(b"")) as port:
         assert tcp_probe(port, 5.0) == Probed(True, f"port {port} accepts")

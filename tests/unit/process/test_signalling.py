@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -17,9 +18,16 @@ from fleetwarden.domain.errors import Refused
 from tests.unit.process.yard import eventually, lives
 
 
-@pytest.fixture(params=[True, False], ids=["group by pidfd", "group by number"])
-def signaller(request) -> PosixSignaller:
-    return PosixSignaller(group_by_pidfd=request.param)
+@pytest.fixture(params=["group by pidfd", "group by number", "no pidfd"])
+def signaller(request, monkeypatch) -> PosixSignaller:
+    if request.param == "no pidfd":
+
+        def missing(pid: int) -> int:
+            os.kill(pid, 0)  # a pid that nobody has is told from a call that does not exist
+            raise OSError(errno.ENOSYS, "Function not implemented")
+
+        monkeypatch.setattr(os, "pidfd_open", missing)
+    return PosixSignaller(group_by_pidfd=request.param == "group by pidfd")
 
 
 @contextmanager

@@ -184,11 +184,9 @@ def _ending_of(process: ProcessId) -> str | None:
         return EXIT_UNKNOWN
     if stat.lives:
         return None
-    if stat.parent != os.getpid():
-        return EXIT_UNKNOWN
     try:
         pid, status = os.waitpid(process.pid, os.WNOHANG)
-    except ChildProcessError:
+    except ChildProcessError:  # somebody else's
         return EXIT_UNKNOWN
     if pid == 0:  # a thread of it still ends; the next look will find it done
         return None
