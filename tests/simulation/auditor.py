@@ -37,7 +37,8 @@ SAYS = {"succeeded": "executed", "failed": "failed", "simulated": "simulated", "
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened.  `kind`: a table's name for a change of it, else truth, policy, freeze_file, crash, yes."""
+    """Something that happened.  `kind`: a table's name for a change of it, else truth, look, policy, freeze_file, crash,
+    yes."""
 
     step: int
     kind: str
@@ -47,10 +48,11 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Limits in seconds: from commit 1 to the call, and of a call from its start to its deadline."""
+    """Limits in seconds (from commit 1 to the call; of a call from its start to its deadline), and who serves whom."""
 
     start_window_s: float
     call_s: float
+    substrate_of: Mapping[str, str]
 
 
 @dataclass(slots=True)
@@ -91,6 +93,7 @@ class Auditor:
         self.deeds: dict[str, Deed] = {}
         self.yes: dict[int, set[tuple[str, str]]] = {}  # approval → (person, the digest that they read)
         self.newest_time = 0
+        self.looked_at: dict[str, int] = {}  # substrate → the store's time when its truth was last read
         self.started_mono: dict[int, float] = {}
         self.called_order: dict[str, list[str]] = {}  # target → keys in the order of their calls
         self._fresh: list[tuple[int, Event, dict[str, Any]]] = []
@@ -115,6 +118,9 @@ class Auditor:
 
     def _on_yes(self, event: Event) -> None:
         self.yes.setdefault(event.data["approval"], set()).add((event.data["by"], event.data["digest"]))
+
+    def _on_look(self, event: Event) -> None:
+        self.looked_at[event.data["substrate"]] = event.data["at"]
 
     def _on_crash(self, event: Event) -> None:
         for deed in self.deeds.values():
@@ -365,10 +371,14 @@ class Auditor:
             return
         if ended and seen < max(ended):
             self.find(f"{name} was begun on evidence older than the target's last action")
-        if seen > row["started_at"]:
-            self.find(f"{name} rests on an observation from the future")
+        self._judge_date(name, row, seen)
         if request["source"] == "reconciler" and row["kind"] == "restart_service" and facts.get("status") == "up":
             self.find(f"{name} restarts what its own evidence calls up")
+
+    def _judge_date(self, name: str, row: dict[str, Any], seen: int) -> None:
+        """An observation is no younger than the moment at which the truth was read."""
+        if seen > self.looked_at.get(self.setup.substrate_of[row["target"]], 0):
+            self.find(f"{name} rests on an observation that is dated later than any look")
 
     # ------------------------------------------------------------------------------------------- outcomes
     def _judge_outcome(self, row: dict[str, Any], before: str, commit: Event) -> None:
@@ -392,6 +402,8 @@ class Auditor:
             and row["finished_at"] <= row["horizon_at"]
         ):
             self.find(f"{name} was settled as failed while its effect could still land")
+        if row["settled_by"] == "evidence" and not row["dry_run"]:
+            self._judge_date(name, row, json.loads(row["outcome"])["evidence"]["observed_at"])
         self._judge_truth(name, row, deed)
 
     def _judge_truth(self, name: str, row: dict[str, Any], deed: Deed) -> None:

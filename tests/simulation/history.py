@@ -20,6 +20,7 @@ from fleetwarden.domain.lifecycles import ApprovalState, OutboxState, WorkState
 from fleetwarden.domain.policy import Policy
 from fleetwarden.domain.policy_rules import Rule
 from fleetwarden.ports.actuation import ActuationCall
+
 from fleetwarden.ports.stores import Page, Tx
 from fleetwarden.testing import (
     Answer,
@@ -44,10 +45,11 @@ from tests.simulation.planted import Planted
 __all__ = ["History", "Verdict", "run"]
 
 CALL_DEADLINE_S = 5.0
-APPROVAL_S = 120
 CALM_MAX_S = 3600.0
 CARE_S = 15.0
-HOT = frozenset({"commit_1!", "call", "effect", "sent", "answer", "commit_2?", "observed", "admit_grant!"})
+HOT = frozenset(
+    {"extend_lease!", "observed", "commit_1?", "commit_1!", "call", "effect", "sent", "answer", "commit_2?"}
+)
 HEAT = 8  # how much likelier a crash or a stall is there, where it hurts
 OPEN_STATES = (OutboxState.PREPARED, OutboxState.RUNNING, OutboxState.RECOVERY_PENDING)
 
@@ -108,7 +110,13 @@ class History:
         self.baton.run()
         uses = self._product_uses()
         self.findings += self.baton.failures
-        auditor = Auditor(Setup(start_window_s=START_WINDOW_S, call_s=CALL_DEADLINE_S))
+        auditor = Auditor(
+            Setup(
+                start_window_s=START_WINDOW_S,
+                call_s=CALL_DEADLINE_S,
+                substrate_of={one.name: one.substrate for one in self.plan.services},
+            )
+        )
         auditor.walk(self._events())
         if not self.findings:
             auditor.finish(uses=uses, since=0)
@@ -198,7 +206,7 @@ class History:
             deadline_s=CALL_DEADLINE_S,
             start_s=nature.start_s,
             deliver=lambda call: self._fate(call, nature),
-            at=self.baton.pause,
+            at=lambda point: self._port(name, point),
             told=self._told,
         )
 
@@ -206,27 +214,29 @@ class History:
         """What becomes of a call.  In the calm all is well."""
         rng = self.rng
         travel = 0.0 if nature.in_process else rng.uniform(0.05, 1.5)
-        if self.calm:
+        if self.calm or rng.random() > self.plan.trouble:
             return Delivery(travel_s=travel)
-        draw = rng.random()
-        if draw < 0.6:
-            return Delivery(travel_s=travel)
-        if draw < 0.66:
+        lateness = 30.0 if nature.lateness_s is None else nature.lateness_s
+        what = rng.choice(("refused", "partial", "lost answer", "lost answer", "lost request", "late", "twice"))
+        self.journal.line(f"the call is {what}")
+        if what == "refused":
             return Delivery(answer=Answer.REFUSED)
-        if draw < 0.72:
+        if what == "partial":
             return Delivery(travel_s=travel, instances=1)
-        if draw < 0.80:
+        if what == "lost answer":
             return Delivery(travel_s=travel, answer=Answer.LOST)
         if nature.in_process:
-            if draw < 0.85:
-                raise ConnectionResetError("the supervisor went away")
-            return Delivery()
-        if draw < 0.85:
+            raise ConnectionResetError("the supervisor went away")
+        if what == "lost request":
             return Delivery(lands=False)
-        lateness = 30.0 if nature.lateness_s is None else nature.lateness_s
-        if draw < 0.93 or nature.final:
+        if what == "late" or nature.final:
             return Delivery(travel_s=CALL_DEADLINE_S + rng.random() * lateness)
         return Delivery(travel_s=travel, doubled_s=rng.random() * (lateness + CALL_DEADLINE_S))
+
+    def _port(self, substrate: str, point: str) -> None:
+        if point == "observed":  # the truth has been read; the answer is still on its way
+            self.journal.event("look", substrate=substrate, at=self.engine._time.read())
+        self.baton.pause(point)
 
     def _told(self, effect: Effect) -> None:
         if effect.what == "landed":
@@ -314,7 +324,9 @@ class History:
             Rule(kind="*", target=name, tier=one, where=f"policy.yml:{line}")
             for line, (name, one) in enumerate(special.items(), 5)
         ]
-        return a_policy(tier, *rules, rate=self.plan.rate, blast=self.plan.blast, approval_expires_s=APPROVAL_S)
+        return a_policy(
+            tier, *rules, rate=self.plan.rate, blast=self.plan.blast, approval_expires_s=self.plan.approval_s
+        )
 
     def freeze_file(self, path: str) -> None:
         self.files.freeze(path)
@@ -343,11 +355,12 @@ class History:
     def _care(self) -> None:
         """Answer what is asked until nothing is left to do."""
         plane = self.planes[0]
-        self.people.thaw(plane)
-        self.people.lift_override(plane)
         until = self.clock.elapsed + CALM_MAX_S * SECOND
         patience: dict[int, int] = {}
         while True:
+            if self.engine.read(lambda tx: tx.freezes.active() or tx.overrides.all()):  # also what was on its way
+                self.people.thaw(plane)
+                self.people.lift_override(plane)
             self.clock.wait(Signal(), CARE_S)
             left = self.unsettled()
             if not left or self.clock.elapsed > until:
@@ -396,7 +409,7 @@ class History:
             return not any(slots.values())
         if service.replicas == 0:
             return substrate.presence(service.name) is not Presence.STARTED or not slots
-        return list(slots) == list(range(service.replicas)) and all(slots.values())
+        return len(slots) == service.replicas and all(slots.values())
 
     def _product_uses(self) -> Mapping[tuple[str, str, int], int]:
         def read(tx: Tx) -> Mapping[tuple[str, str, int], int]:

@@ -17,6 +17,7 @@ from fleetwarden.domain.errors import FleetError
 from fleetwarden.domain.fleet import DesiredState, Mode
 from fleetwarden.domain.identifiers import SECOND
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
+
 from fleetwarden.ports.stores import Page, Tx
 from fleetwarden.testing import a_request
 from tests.simulation.plane import SimPlane
@@ -38,7 +39,7 @@ class People:
         self._keys: list[str] = []
         self._count = 0
         self._acts: list[Callable[[SimPlane], object]] = [
-            *[self.answer] * 6,
+            *[self.answer] * 10,
             *[self.answer_twice] * 2,
             *[self.reject] * 2,
             *[self.propose] * 4,

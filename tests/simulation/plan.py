@@ -31,18 +31,21 @@ class Plan:
     seed: int
     planes: int
     lease_ttl_s: float
+    poll_s: float  # how often executor and worker look without being woken
     services: tuple[Service, ...]
     started: tuple[int, ...]  # how many instances of each service run at first; 0: it was never started
     natures: dict[str, Nature]
     tier: Tier
     rate: tuple[int, int]
     blast: tuple[int, int]
+    approval_s: int  # how long an approval waits for a person
     rough_steps: int
     world: float  # something happens to an instance
     people: float  # a person does something
     people_share: float  # … and of what happens while all wait, how much is their doing
     crash: float  # a plane is killed
     stall: float  # the thread that runs stands still for a while
+    trouble: float  # per call: it does not simply go well
     store_fault: float  # per transaction
     clock_steps: bool
     last_tier: Tier  # the rule in the end
@@ -59,6 +62,7 @@ def draw(seed: int) -> Plan:
         seed=seed,
         planes=planes,
         lease_ttl_s=15.0 if planes > 1 else 600.0,  # nobody takes over a single plane's lease but its successor
+        poll_s=rng.choice((6.0, 30.0, 30.0)),
         services=services,
         started=tuple(rng.choice((0, one.replicas, one.replicas, one.replicas + 1)) for one in services),
         natures={
@@ -67,19 +71,21 @@ def draw(seed: int) -> Plan:
                 (
                     Nature(in_process=False, lateness_s=20.0, final=False, start_s=1.0),
                     Nature(in_process=False, lateness_s=10.0, final=True, start_s=1.0),
-                    Nature(in_process=False, lateness_s=None, final=False, start_s=1.0),
+                    Nature(in_process=False, lateness_s=None, final=True, start_s=1.0),
                 )
             ),
         },
         tier=rng.choice(TIERS),
         rate=(rng.choice((1, 2, 3, 5)), rng.choice((30, 60, 90))),
         blast=(rng.choice((1, 2, 3, 9)), rng.choice((30, 60, 90))),
+        approval_s=rng.choice((40, 120, 120, 300)),
         rough_steps=rng.randint(80, 260),
         world=rng.uniform(0.01, 0.08),
         people=0.0 if calm_people else rng.uniform(0.01, 0.1),
         people_share=0.0 if calm_people else rng.uniform(0.2, 0.7),
         crash=rng.choice((0.0, 0.002, 0.006, 0.015)),
         stall=rng.choice((0.0, 0.005, 0.02)),
+        trouble=rng.choice((0.1, 0.3, 0.6)),
         store_fault=rng.choice((0.0, 0.0, 0.01, 0.05)),
         clock_steps=rng.random() < 0.3,
         last_tier=rng.choice((Tier.AUTO, Tier.AUTO, Tier.AUTO_NOTIFY, Tier.APPROVAL_REQUIRED, Tier.FORBIDDEN)),

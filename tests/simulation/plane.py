@@ -110,7 +110,7 @@ class SimPlane:
         substrates = history.substrates
         self.sightings = Sightings(store, list(substrates.values()))
         self.supervision = Supervision(store, [one.name for one in substrates.values()], max_age_s=60.0)
-        self.gate = Gate(store, files, self.wakes, prepared_ttl_s=20.0)
+        self.gate = Gate(store, files, self.wakes, prepared_ttl_s=45.0)
         self.executor = Executor(
             clock,
             store,
@@ -146,9 +146,10 @@ class SimPlane:
         )
         handlers = {APPROVED_ACTION: self.desk.carry_out, deploy_watch.WORK_KIND: deploy_watch.end_watch}
         self.worker = Worker(store, handlers, holder=name, lease_s=30.0)
+        poll_s = history.plan.poll_s
         self.subscriptions = [
-            Subscription(name=EXECUTOR, interval_s=30.0, run=self._execute),
-            Subscription(name="worker", interval_s=30.0, run=lambda _: self.worker.run(), leased=False),
+            Subscription(name=EXECUTOR, interval_s=poll_s, run=self._execute),
+            Subscription(name="worker", interval_s=poll_s, run=lambda _: self.worker.run(), leased=False),
             Subscription(name=RECONCILER, interval_s=40.0, run=self._reconcile),
         ]
         self.loop = Loop(

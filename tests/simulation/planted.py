@@ -20,12 +20,14 @@ from fleetwarden.domain import recovery as evidence
 from fleetwarden.domain.actions import ActionRequest, LeaseFence, Outcome, OutboxRecord, Tier
 from fleetwarden.domain.budgets import Use
 from fleetwarden.domain.convergence import Need, converge
+from fleetwarden.domain.fleet import Mode
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
 from fleetwarden.domain.recovery import Judgement
 from fleetwarden.ports.actuation import ActuationCall
 from fleetwarden.ports.configuration import Configuration
 from fleetwarden.ports.stores import Tx
-from tests.simulation.plan import Plan
+from fleetwarden.store.approvals import StoredApprovals
+from tests.simulation.plan import Nature, Plan
 from tests.simulation.plane import SimPlane, SimStore
 
 if TYPE_CHECKING:
@@ -73,6 +75,19 @@ class Planted:
         one = patch.object(owner, attribute, new)
         one.start()
         self._patches.append(one)
+
+
+class Remote(Planted):
+    """Every service is on the remote substrate, whose requests may arrive late and, if not final, twice."""
+
+    lateness_s: ClassVar[float | None] = 20.0
+    final = False
+
+    def plan(self, plan: Plan) -> Plan:
+        services = tuple(msgspec.structs.replace(one, process=None, mode=Mode.LIVE) for one in plan.services)
+        nature = Nature(in_process=False, lateness_s=self.lateness_s, final=self.final, start_s=1.0)
+        tilted = dataclasses.replace(plan, services=services, natures={**plan.natures, "": nature})
+        return super().plan(tilted)
 
 
 class Through:
@@ -138,6 +153,7 @@ class NoFreezeAtCommit1(Planted):
 
 class FilesBesideTransactions(Planted):
     name = "the policy file is read before the transaction, not in it"
+    tilt: ClassVar[Mapping[str, Any]] = {"tier": Tier.AUTO, "people": 0.2}
 
     def into(self, history: History) -> None:
         self.files = history.files
@@ -161,7 +177,15 @@ class FilesBesideTransactions(Planted):
 
 class NoLeaseAtCommit1(Planted):
     name = "the lease is not checked at commit 1"
-    tilt: ClassVar[Mapping[str, Any]] = {"planes": 2, "lease_ttl_s": 15.0, "stall": 0.02}
+    tilt: ClassVar[Mapping[str, Any]] = {
+        "planes": 2,
+        "lease_ttl_s": 5.0,
+        "poll_s": 6.0,
+        "stall": 0.04,
+        "world": 0.2,
+        "tier": Tier.AUTO,
+        "rough_steps": 500,
+    }
 
     def tx(self, name: str, tx: Tx) -> Tx:
         return unfenced(tx) if name == "commit_1" else tx
@@ -193,6 +217,7 @@ class LapsedAuthorisation(Planted):
 
 class NotNeededAnyMore(Planted):
     name = "nobody asks at commit 1 whether the action is still needed"
+    tilt: ClassVar[Mapping[str, Any]] = {"tier": Tier.AUTO, "world": 0.25, "stall": 0.01}
 
     def into(self, history: History) -> None:
         self.replace(recheck, "still_needed", ignore)
@@ -207,7 +232,7 @@ class NoFreshLook(Planted):
         self.replace(Sightings, "look_at", lambda self, service: self.last().get(service.name))
 
 
-class NoHoldUntilHorizon(Planted):
+class NoHoldUntilHorizon(Remote):
     name = "a target is not held until its last call's horizon"
     tilt: ClassVar[Mapping[str, Any]] = {"tier": Tier.AUTO}
 
@@ -316,9 +341,15 @@ class OldEvidence(Planted):
         self.replace(plane.recovery, "_judge", by_memory)
 
 
-class StampedAtArrival(Planted):
+class StampedAtArrival(Remote):
     name = "an observation is dated when it arrives"
-    tilt: ClassVar[Mapping[str, Any]] = {"stall": 0.02}
+    tilt: ClassVar[Mapping[str, Any]] = {
+        "poll_s": 6.0,
+        "stall": 0.03,
+        "tier": Tier.AUTO,
+        "trouble": 0.9,
+        "rough_steps": 500,
+    }
 
     def into(self, history: History) -> None:
         look = Sightings.look
@@ -339,7 +370,7 @@ class NegativeBeforeHorizon(Planted):
         self.replace(evidence, "after_horizon", lambda *_: True)
 
 
-class PersonBeforeHorizon(Planted):
+class PersonBeforeHorizon(Remote):
     name = "a person may settle as failed before the horizon"
     tilt: ClassVar[Mapping[str, Any]] = {"people": 0.15}
 
@@ -412,12 +443,23 @@ class OpenAfterSettlement(OpenAfterCommit2):
     names = ("settle", "settle_by_person")
 
 
-class ExpiresWhileRunning(Planted):
-    name = "an approval can expire or be rejected while its action runs"
-    tilt: ClassVar[Mapping[str, Any]] = {"tier": Tier.APPROVAL_REQUIRED, "people": 0.1}
+class ExpiresWhileRunning(Remote):
+    name = "an approval can expire or be rejected while its action runs (controller and store)"
+    lateness_s = None
+    final = True
+    tilt: ClassVar[Mapping[str, Any]] = {
+        "tier": Tier.APPROVAL_REQUIRED,
+        "people_share": 0.5,
+        "approval_s": 40,
+        "trouble": 0.9,
+        "crash": 0.0,
+        "stall": 0.0,
+        "rough_steps": 500,
+    }
 
     def into(self, history: History) -> None:
         self.replace(approvals, "_begun", lambda *_: False)
+        self.replace(StoredApprovals, "_refuse_if_under_way", ignore)
 
 
 class GrantForWhatIsNeededNow(Planted):

@@ -218,7 +218,11 @@ class FakeSubstrate:
         if self._clock.monotonic() >= call.deadline:
             self._note(call, "answered", detail="not_called")
             raise NotCalled(f"the deadline of {call.key} had passed before anything was begun")
-        delivery = self._deliver(call)
+        try:
+            delivery = self._deliver(call)
+        except Exception:
+            self._note(call, "answered", detail="exception")
+            raise
         if delivery.doubled_s is not None and self.acknowledged_is_final:
             raise ValueError(f"{self.name} declares that an acknowledged call is not delivered again")
         if delivery.answer is Answer.REFUSED:
