@@ -34,7 +34,8 @@ ALLOWED = ("allow", "allow_notify")
 @dataclass(frozen=True)
 class Facts:
     """`tables`: every row of the ledger, ordered.  `starts`: what each service noted, in order.  `living`: what runs.
-    `lost`: what the test killed itself.  `declared`: how many of each service have to live (None: any number).
+    `lost`: what the test killed itself.  `told`: the notices that people got.
+    `declared`: how many of each service have to live (None: any number).
     `uses`: what the product counts against its budgets.  `persons`: records that a person settled or has yet to settle.
     """
 
@@ -42,6 +43,7 @@ class Facts:
     starts: Sequence[Start]
     living: Sequence[Start]
     lost: Sequence[Start]
+    told: Sequence[str]
     declared: Mapping[str, int]
     uses: Mapping[str, int]
     persons: frozenset[int] = frozenset()
@@ -67,6 +69,7 @@ def gather(world: World, declared: Mapping[str, int], **more: Any) -> Facts:
         starts=world.starts(),
         living=[one.start for one in world.living()],
         lost=world.lost(),
+        told=world.told(),
         declared=declared,
         uses=world.uses(),
         **more,
@@ -310,6 +313,15 @@ def no_budget_slot_leaks(facts: Facts) -> Iterator[str]:
             yield f"{name} was called {count} times, {facts.rate_max} are allowed"
 
 
+def every_notice_reaches_people(facts: Facts) -> Iterator[str]:
+    """At least once each: a crash may tell one twice, never not at all."""
+    told = Counter(facts.told)
+    written = Counter(row["summary"] for row in facts.tables["journal"] if row["topic"] == "notice")
+    for summary, count in written.items():
+        if told[summary] < count:
+            yield f"{summary!r} was written {count} times and told {told[summary]} times"
+
+
 def one_action_of_a_target_at_a_time(facts: Facts) -> Iterator[str]:
     targets = {record["target"] for record in facts.tables["outbox"]}
     for target in targets:
@@ -366,6 +378,7 @@ RULES: Mapping[str, Callable[[Facts], Iterator[str]]] = {
         granted_work_is_done_once,
         each_restart_is_watched_once,
         no_budget_slot_leaks,
+        every_notice_reaches_people,
         one_action_of_a_target_at_a_time,
         tokens_only_grow,
         nothing_was_fenced_in_a_freeze,

@@ -33,7 +33,7 @@ from fleetwarden.adapters.substrates.process.signalling import PosixSignaller
 from fleetwarden.adapters.substrates.process.spawning import PosixSpawner
 from fleetwarden.adapters.substrates.process.substrate import ProcessSubstrate
 from fleetwarden.adapters.system import SystemClock
-from fleetwarden.app import substrates
+from fleetwarden.app import bootstrap, substrates
 from fleetwarden.app.approving import NotCarriedOut
 from fleetwarden.app.bootstrap import Plane
 from fleetwarden.app.identity import Caller, Role
@@ -41,6 +41,7 @@ from fleetwarden.app.settings import load_settings
 from fleetwarden.domain.errors import Conflict
 from fleetwarden.domain.lifecycles import OPEN_APPROVALS, OPEN_RECORDS, ApprovalState, OutboxState
 from fleetwarden.ports.stores import Page, Tx
+from fleetwarden.ports.system import Notice
 from fleetwarden.store.opening import open_store
 from fleetwarden.store.statements import Statement
 from tests.acceptance.crash import processes
@@ -54,7 +55,7 @@ from tests.acceptance.crash.seams import (
 )
 
 PERSON = Caller(person="alice", token="of a test", roles=(Role.ADMIN.value,))
-TICKS = ("configuration", "fleet_reconciler", "worker", "action_executor")
+TICKS = ("configuration", "fleet_reconciler", "worker", "action_executor", "notifier")
 ROUNDS_MAX = 80
 ADVANCE_S = 20.0
 POLL_S, STABLE, IMPATIENT_AFTER, GIVE_UP_AFTER = (
@@ -86,6 +87,20 @@ class ShiftedClock(SystemClock):
         self._file.write_text(str(self._offset_s), encoding="ascii")
 
 
+class NotedNotifier:
+    """Tells people by writing it down."""
+
+    name = "noted"
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def notify(self, notice: Notice) -> bool:
+        with self._file.open("a", encoding="utf-8") as told:
+            told.write(f"{notice.summary}\n")
+        return True
+
+
 class Driver:
     """One plane and what people do to it."""
 
@@ -95,12 +110,13 @@ class Driver:
         self.steps = Steps(self.folder / plan["trace"], plan["kill"])
         self.steps.armed = plan["armed"]
         self.clock = ShiftedClock(self.folder / "clock.offset")
-        self.actuator: ObservedActuator | None = None
         self._begin(plan["from"])
         settings = load_settings(Path(plan["config"]), {**os.environ, **plan["environment"]})
         store = ObservedStore(open_store(settings.store_url, self.clock), self.steps)
-        with patch.object(substrates, "ProcessSubstrate", self._substrate):
-            self.plane = Plane(settings, store=store, clock=self.clock)
+        composed = patch.object(substrates, "ProcessSubstrate", self._substrate)
+        timed = patch.object(bootstrap, "SystemClock", lambda: self.clock)
+        with composed, timed:
+            self.plane = Plane(settings, store=store, notifier=NotedNotifier(self.folder / "told"))
         if plan["threads"]:
             self.plane.start()
 
@@ -110,8 +126,7 @@ class Driver:
         signaller = ObservedSignaller(PosixSignaller(), self.steps)
         made = ProcessSubstrate(*arguments, **options, spawner=spawner, signaller=signaller)
         made.supervisor.slots = ObservedSlots(made.supervisor.slots, self.steps)  # type: ignore[assignment]
-        self.actuator = ObservedActuator(made.actuator, self.steps)
-        made.actuator = self.actuator  # type: ignore[assignment]
+        made.actuator = ObservedActuator(made.actuator, self.steps)  # type: ignore[assignment]
         return made
 
     def run(self) -> None:
@@ -207,10 +222,9 @@ class Driver:
         """A person has looked, and says that it was not done."""
         self.plane.administration.settle(PERSON, action, outcome="failed", reason="nothing of it is there")
 
-    def do_during_next_call(self, verb: str) -> None:
-        """What somebody will do while the next call is on its way, before it has any effect."""
-        assert self.actuator is not None
-        self.actuator.during = getattr(self, f"do_{verb}")
+    def do_at(self, step: str, verb: str, *arguments: Any) -> None:
+        """What somebody will do when the plane comes to that step."""
+        self.steps.at(step, partial(getattr(self, f"do_{verb}"), *arguments))
 
     # --- one round after the other
 

@@ -21,9 +21,8 @@ __all__ = ["ANYWHERE", "SCENARIOS", "Scenario", "stage"]
 Steps = list[list[Any]]
 SHOP, QUEUE = Service("shop", 2), Service("queue", stubborn=True)
 ASKING = "version: 1\noptions: {approval_expires_s: 600}\n"  # the shipped default, with a shorter wait for a person
-ANYWHERE = frozenset(
-    {"fleet_id", "acquire_lease", "report", "release_lease"}
-)  # housekeeping: listed where it is worth a death
+# Housekeeping, which happens in many stories and is listed where it is worth a death.
+ANYWHERE = frozenset({"fleet_id", "acquire_lease", "report", "release_lease", "notified"})
 CALLED = ("admit", "report", "extend_lease", "commit_1", "call", "commit_2")
 SPAWNED = ("slot_spawning", "spawn", "slot_running")
 GRANTED = ("grant", "drain", "claim_work", "admit_grant", "settle_work")
@@ -133,9 +132,22 @@ def _frozen_during_the_call(world: World) -> Steps:
         ["settle"],
         ["arm"],
         ["lose", "shop", 1],
-        ["during_next_call", "freeze"],
+        ["at", "call.before", "freeze"],
         ["settle", 60.0],
         ["thaw"],
+        ["settle"],
+    ]
+
+
+def _frozen_by_a_file(world: World) -> Steps:
+    """Somebody touches FREEZE between the fence and the call: it is not made, and nothing else is begun."""
+    return [
+        ["settle"],
+        ["arm"],
+        ["lose", "shop", 1],
+        ["at", "commit_1.after", "write", "FREEZE", "stop it"],
+        ["settle", 60.0],
+        ["remove", "FREEZE"],
         ["settle"],
     ]
 
@@ -251,7 +263,7 @@ SCENARIOS = (
         steps=_approval_expires,
         policy=ASKING,
         declared={"shop": 2, "queue": 1},
-        passes=(*CALLED, *SPAWNED, *GRANTED, "expire"),
+        passes=(*CALLED, *SPAWNED, *GRANTED, "expire", "notified"),
         expects={"succeeded": 3},
     ),
     Scenario(
@@ -267,6 +279,13 @@ SCENARIOS = (
         declared={"shop": 2, "queue": 1},
         passes=(*CALLED, *SPAWNED, "freeze_on", "freeze_off"),
         expects={"succeeded": 3},
+    ),
+    Scenario(
+        name="frozen by a file",
+        steps=_frozen_by_a_file,
+        declared={"shop": 2, "queue": 1},
+        passes=(*CALLED, *SPAWNED),
+        expects={"succeeded": 3, "failed": 1},
     ),
     Scenario(
         name="dry run",

@@ -43,9 +43,17 @@ class Steps:
         self._trace = os.open(trace, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._lock = Lock()
         self._passed: Counter[str] = Counter()
+        self._happens: dict[str, Callable[[], None]] = {}
+
+    def at(self, step: str, happens: Callable[[], None]) -> None:
+        """What somebody else does when the plane comes to this step next, once."""
+        self._happens[step] = happens
 
     def passed(self, step: str) -> None:
         """Say that the plane is at this step now.  Does not return if it is where the plane has to die."""
+        happens = self._happens.pop(step, None)
+        if happens is not None:
+            happens()
         with self._lock:
             if not self.armed:
                 return
@@ -86,15 +94,11 @@ class ObservedStore:
 
 
 class ObservedActuator:
-    """An actuator whose calls are steps: `call.before` any effect, `call.after` all of it and before it returns.
-
-    `during` is called between the two, before the effect: what other people do while a call is on its way.
-    """
+    """An actuator whose calls are steps: `call.before` any effect, `call.after` all of it and before it returns."""
 
     def __init__(self, actuator: FleetActuator, steps: Steps) -> None:
         self._actuator = actuator
         self._steps = steps
-        self.during: Callable[[], None] | None = None
         self.substrate = actuator.substrate
         self.kinds = actuator.kinds
         self.simulates = actuator.simulates
@@ -109,9 +113,6 @@ class ObservedActuator:
 
     def actuate(self, call: ActuationCall) -> Outcome:
         self._steps.passed("call.before")
-        during, self.during = self.during, None
-        if during is not None:
-            during()
         outcome = self._actuator.actuate(call)
         self._steps.passed("call.after")
         return outcome

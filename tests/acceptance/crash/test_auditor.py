@@ -24,7 +24,7 @@ class Plot:
     def __init__(self, facts: Facts) -> None:
         self.tables = copy.deepcopy({name: list(rows) for name, rows in facts.tables.items()})
         self.starts, self.living, self.lost = list(facts.starts), list(facts.living), list(facts.lost)
-        self.uses = dict(facts.uses)
+        self.told, self.uses = list(facts.told), dict(facts.uses)
         self._facts = facts
 
     @property
@@ -45,6 +45,7 @@ class Plot:
             starts=self.starts,
             living=self.living,
             lost=self.lost,
+            told=self.told,
             uses=self.uses,
         )
 
@@ -176,6 +177,10 @@ def budget_passed(plot: Plot) -> None:
     plot.uses["restart_service shop"] = 4
 
 
+def notice_lost(plot: Plot) -> None:
+    plot.told = [one for one in plot.told if one != plot.row("journal", topic="notice")["summary"]]
+
+
 def two_at_a_time(plot: Plot) -> None:
     start = next(row for row in plot.tables["outbox"] if row["target"] == "shop")
     start["finished_at"] = plot.repair["prepared_at"] + 1
@@ -221,6 +226,7 @@ FAULTS: dict[Plant, str] = {
     slot_leaked: "no_budget_slot_leaks",
     slot_held_by_nothing: "no_budget_slot_leaks",
     budget_passed: "no_budget_slot_leaks",
+    notice_lost: "every_notice_reaches_people",
     two_at_a_time: "one_action_of_a_target_at_a_time",
     old_token: "tokens_only_grow",
     fenced_in_the_freeze: "nothing_was_fenced_in_a_freeze",

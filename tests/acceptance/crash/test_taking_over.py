@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.acceptance.crash.audit import audit, gather
-from tests.acceptance.crash.scenarios import ASKING, QUEUE, SCENARIOS, SHOP, stage
-from tests.acceptance.crash.world import World
+from tests.acceptance.crash.scenarios import ASKING, QUEUE, SCENARIOS, SHOP, Steps, stage
+from tests.acceptance.crash.world import AUTO, World
 
 AT_ONCE = {
     "lost replica": ("admit.after#1", "commit_1.before#1", "call.after#1", "commit_2.before#1", "commit_2.after#1"),
@@ -25,8 +25,8 @@ AT_ONCE = {
 }
 POSTGRESQL = pytest.param("postgresql", marks=pytest.mark.needs("postgresql"))
 ON_BOTH = pytest.mark.parametrize("database", ["sqlite", POSTGRESQL])
-IMPATIENT = [["settle", 0.0]]
-PATIENT = [["settle"]]
+IMPATIENT: Steps = [["settle", 0.0]]
+PATIENT: Steps = [["settle"]]
 
 
 def slots(world: World) -> list[tuple[str, int]]:
@@ -138,3 +138,56 @@ def test_a_person_cannot_call_a_failure_what_may_still_land(make_world: Callable
     early = command(world, "recover", "settle", f"X-{action}", "--as", "failed", "--reason", "nothing runs")
     assert (early.returncode, outbox(world)[2]) == (1, "recovery_pending"), early.stdout
     assert "may still land" in early.stdout
+
+
+@pytest.mark.req("POL-12", "PRO-1", "AUT-20")
+@ON_BOTH
+def test_a_freeze_names_what_is_in_flight_and_outlives_the_plane(
+    database: str, make_world: Callable[..., World]
+) -> None:
+    world = make_world(database)
+    world.declare(SHOP, QUEUE)
+    frozen: Steps = [["lose", "shop", 1], ["at", "call.before", "freeze"], *PATIENT]
+    assert world.run([*PATIENT, ["arm"], *frozen], kill="call.after#1")
+    [row] = world.database.rows("SELECT seq FROM outbox WHERE state = 'running'")
+    assert json.loads((world.folder / "in_flight.json").read_text(encoding="utf-8")) == [f"X-{row['seq']}"]
+    later: Steps = [*PATIENT, ["lose", "queue", 0], ["settle", 60.0]]
+    world.run(later)
+    assert outbox(world) == ["succeeded", "succeeded", "succeeded"], "what was in flight is settled, nothing is begun"
+    assert slots(world) == [("shop", 0), ("shop", 1)]
+    world.run([["thaw"], *PATIENT])
+    assert audit(gather(world, {"shop": 2, "queue": 1})) == []
+
+
+@pytest.mark.req("POL-6", "POL-21")
+@ON_BOTH
+def test_an_authorisation_that_lapsed_while_no_plane_ran_gives_its_slot_back(
+    database: str, make_world: Callable[..., World]
+) -> None:
+    """The budget has one slot; the repair that took it was never begun."""
+    world = make_world(database)
+    world.write("policy.yml", AUTO.replace("max: 3", "max: 1"))
+    world.declare(SHOP, QUEUE)
+    assert world.run([*PATIENT, ["arm"], ["lose", "shop", 1], *PATIENT], kill="admit.after#1")
+    assert outbox(world)[2] == "prepared"
+    world.run([["advance", 200], *PATIENT])
+    assert outbox(world)[2:] == ["abandoned", "succeeded"]
+    assert audit(gather(world, {"shop": 2, "queue": 1}, rate_max=1)) == []
+
+
+@pytest.mark.req("AUT-20", "POL-6")
+@pytest.mark.parametrize("kill", ["commit_1.before#1", "call.after#1", "commit_2.after#1"])
+def test_a_clock_that_was_set_back_while_no_plane_ran_opens_nothing(
+    kill: str, make_world: Callable[..., World]
+) -> None:
+    """SQLite has no clock of its own: its time is never less than what the ledger has seen."""
+    world = make_world("sqlite")
+    world.write("policy.yml", AUTO.replace("max: 3", "max: 1"))
+    world.declare(SHOP, QUEUE)
+    assert world.run([["advance", 7200], *PATIENT, ["arm"], ["lose", "shop", 1], *PATIENT], kill=kill)
+    world.set_clock(0.0)
+    world.run(IMPATIENT)
+    assert outbox(world) == ["succeeded"] * 3
+    assert audit(gather(world, {"shop": 2, "queue": 1}, rate_max=1)) == []
+    world.run([["lose", "shop", 0], *IMPATIENT])
+    assert slots(world) == [("queue", 0), ("shop", 1)], "the only slot of the budget was used"

@@ -23,7 +23,7 @@ from typing import IO, Any, Protocol
 from tests.acceptance.crash import processes
 from tests.acceptance.crash.processes import Instance
 
-__all__ = ["Database", "Server", "Service", "World", "registry", "server"]
+__all__ = ["AUTO", "Database", "Server", "Service", "World", "registry", "server"]
 
 ROOT = Path(__file__).resolve().parents[3]
 SETTINGS = {
@@ -203,6 +203,10 @@ class World:
         path = self.folder / "plane.log"
         return path.read_text(encoding="utf-8", errors="replace")[-6000:] if path.exists() else "(no log)"
 
+    def set_clock(self, ahead_s: float) -> None:
+        """How far the next plane's clock is ahead of this machine's."""
+        (self.folder / "clock.offset").write_text(str(ahead_s), encoding="ascii")
+
     # --- evidence
 
     def living(self) -> list[Instance]:
@@ -215,6 +219,11 @@ class World:
     def lost(self) -> list[tuple[str, int, str]]:
         """What the test killed itself."""
         return _noted(self.folder / "lost")
+
+    def told(self) -> list[str]:
+        """The notices that people got."""
+        path = self.folder / "told"
+        return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
 
     def uses(self) -> dict[str, int]:
         found: dict[str, int] = json.loads((self.folder / "uses.json").read_text(encoding="utf-8"))
