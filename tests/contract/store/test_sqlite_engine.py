@@ -111,6 +111,26 @@ def test_waiting_transactions_share_one_commit(store, gathered, statements):
     assert statements.count("SAVEPOINT job") == 5
 
 
+def test_nobody_overtakes_those_that_wait(store):
+    """The connection is free for a moment between two groups; a new caller has to queue up all the same."""
+    queue, order = store._queue, []
+    first, second = (commit_queue.Job(name, lambda tx, name=name: order.append(name)) for name in ("first", "second"))
+    real, queue._writer = queue._writer, threading.current_thread()  # no writer thread is started yet
+    queue._enqueue(first)
+    late = threading.Thread(target=queue.submit, args=(second,))
+    late.start()
+    late.join(0.1)
+    assert order == []
+    queue._writer = real
+    writer = threading.Thread(target=queue._write)
+    writer.start()
+    late.join(10)
+    assert order == ["first", "second"]
+    store.close()
+    writer.join(10)
+    assert not writer.is_alive()
+
+
 def test_a_group_has_a_largest_size(store, gathered, statements, monkeypatch):
     monkeypatch.setattr(commit_queue, "GROUP_MAX", 4)
     for number in range(10):

@@ -47,6 +47,7 @@ def test_a_key_is_open_once_while_ready_or_leased(store):
     [leased] = claim(store)
     [still] = enqueue(store, draft())
     assert (still.seq, still.state, still.lease_until) == (first.seq, WorkState.LEASED, leased.lease_until)
+    assert claim(store) == []
     act(store, "complete", leased.seq, leased.token, {})
     [fresh] = enqueue(store, draft())
     assert fresh.seq != first.seq
