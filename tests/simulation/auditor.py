@@ -37,8 +37,8 @@ SAYS = {"succeeded": "executed", "failed": "failed", "simulated": "simulated", "
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened.  `kind`: a table's name for a change of it, else truth, look, policy, freeze_file, crash,
-    yes."""
+    """Something that happened.  `kind`: a table's name for a change of it; else truth, look, policy, freeze_file, crash
+    or yes."""
 
     step: int
     kind: str
@@ -475,13 +475,7 @@ class Auditor:
         `uses`: what the product counts as budget uses after `since`, by kind, target and dry run.
         """
         for row in self.records.values():
-            name = f"X-{row['seq']}"
-            if row["state"] in OPEN:
-                self.find(f"at the end {name} is still {row['state']}")
-            elif row["state"] != "abandoned":
-                if (row["seq"], SAYS[row["state"]]) not in self.executions:
-                    self.find(f"{name} has no execution in the ledger")
-                self._judge_truth(name, row, self.deeds.get(row["key"], Deed()))
+            self._finish_record(f"X-{row['seq']}", row)
         for row in self.approvals.values():
             if row["status"] in WAITING:
                 self.find(f"at the end A-{row['seq']} is still {row['status']}")
@@ -498,6 +492,14 @@ class Auditor:
             if mine != count:
                 self.find(f"the product counts {count} uses of {kind} {target}, there are {mine}")
         return self.findings
+
+    def _finish_record(self, name: str, row: dict[str, Any]) -> None:
+        if row["state"] in OPEN:
+            self.find(f"at the end {name} is still {row['state']}")
+        elif row["state"] != "abandoned":
+            if (row["seq"], SAYS[row["state"]]) not in self.executions:
+                self.find(f"{name} has no execution in the ledger")
+            self._judge_truth(name, row, self.deeds.get(row["key"], Deed()))
 
     # ------------------------------------------------------------------------------------------- small checks
     def _move(self, lifecycle: str, name: str, before: str, after: str) -> None:

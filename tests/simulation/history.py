@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from threading import Event as Signal
 
@@ -20,7 +21,6 @@ from fleetwarden.domain.lifecycles import ApprovalState, OutboxState, WorkState
 from fleetwarden.domain.policy import Policy
 from fleetwarden.domain.policy_rules import Rule
 from fleetwarden.ports.actuation import ActuationCall
-
 from fleetwarden.ports.stores import Page, Tx
 from fleetwarden.testing import (
     Answer,
@@ -154,7 +154,7 @@ class History:
             draw -= chance
 
     def _idle(self) -> None:
-        """Everybody waits.  In the rough part something mostly happens then, so that histories are not about waiting."""
+        """Everybody waits.  In the rough part something mostly happens then: histories are not about waiting."""
         if not self.calm and self.rng.random() < 0.7:
             (self.people.act if self.rng.random() < self.plan.people_share else self._world)()
 
@@ -366,11 +366,11 @@ class History:
             if not left or self.clock.elapsed > until:
                 break
             for approval in self.engine.read(lambda tx: tx.approvals.in_state(ApprovalState.PENDING)):
-                self.people._try(lambda approval=approval: self.people.grant(plane, approval, "carol"))
+                self.people.attempt(partial(self.people.grant, plane, approval, "carol"))
             for record in self.engine.read(lambda tx: tx.outbox.in_state(OutboxState.RECOVERY_PENDING)):
                 patience[record.seq] = patience.get(record.seq, 0) + 1
                 if record.negatives_by_person and patience[record.seq] > 3:
-                    self.people._try(lambda record=record: self.people.settle_one(plane, record))
+                    self.people.attempt(partial(self.people.settle_one, plane, record))
         self.findings += [f"it never comes to rest: {one}" for one in left]
         self.finished = True
 

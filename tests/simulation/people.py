@@ -17,7 +17,6 @@ from fleetwarden.domain.errors import FleetError
 from fleetwarden.domain.fleet import DesiredState, Mode
 from fleetwarden.domain.identifiers import SECOND
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
-
 from fleetwarden.ports.stores import Page, Tx
 from fleetwarden.testing import a_request
 from tests.simulation.plane import SimPlane
@@ -63,9 +62,9 @@ class People:
 
     def _spawn(self, plane: SimPlane, what: str, act: Callable[[], object]) -> None:
         self._count += 1
-        self._history.baton.spawn(f"{plane.name}:person-{self._count}-{what}", plane.name, lambda: self._try(act))
+        self._history.baton.spawn(f"{plane.name}:person-{self._count}-{what}", plane.name, lambda: self.attempt(act))
 
-    def _try(self, act: Callable[[], object]) -> None:
+    def attempt(self, act: Callable[[], object]) -> None:
         try:
             act()
         except FleetError as error:

@@ -7,6 +7,7 @@ threads where they stand; what they had committed is all that is left of it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from fleetwarden.adapters.substrates.dry_run import DryRunActuator
@@ -166,7 +167,7 @@ class SimPlane:
     def start(self) -> None:
         """Every loop an actor of its own, as `Loop.start` makes each a thread."""
         for one in self.subscriptions:
-            self.history.baton.spawn(f"{self.name}:{one.name}", self.name, lambda one=one: self.loop._serve(one))
+            self.history.baton.spawn(f"{self.name}:{one.name}", self.name, partial(self.loop._serve, one))
 
     def _dispatch(self, job: Callable[[], None]) -> None:
         self.history.baton.spawn(f"{self.name}:action", self.name, job)

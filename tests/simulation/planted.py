@@ -1,8 +1,8 @@
 """The fences of the product, taken away one by one: each weaker product must be caught by the auditor.
 
 A fault is planted from outside, by replacing one function or by what one transaction gets to see; the product has no
-hooks for it.  Where the product has two fences for one danger, both go, and the fault says so.  `tilt` makes the weather
-that the fault needs likelier; it changes nothing else.
+hooks for it.  Where the product has two fences for one danger, both go, and the fault says so.  `tilt` makes the
+weather that the fault needs likelier; it changes nothing else.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from unittest.mock import patch
 
 import msgspec
 
-from fleetwarden.controllers import approvals, executor, gate, recheck, recovery
+from fleetwarden.controllers import approvals, executor, gate, recheck, recovery, settlement
 from fleetwarden.controllers.sightings import Look, Sightings
 from fleetwarden.domain import recovery as evidence
-from fleetwarden.domain.actions import ActionRequest, LeaseFence, Outcome, OutboxRecord, Tier
+from fleetwarden.domain.actions import ActionRequest, LeaseFence, OutboxRecord, Outcome, Tier
 from fleetwarden.domain.budgets import Use
 from fleetwarden.domain.convergence import Need, converge
 from fleetwarden.domain.fleet import Mode
@@ -146,7 +146,7 @@ class NoFreezeAtCommit1(Planted):
     def into(self, history: History) -> None:
         def blind(tx: Tx, configuration: Any, _: str, request: ActionRequest, **more: Any) -> Any:
             unfrozen = Through(tx, freezes=Through(tx.freezes, active=tuple))
-            return gate.rule_on(unfrozen, configuration, "", request, **more)  # type: ignore[arg-type]
+            return gate.rule_on(unfrozen, configuration, "", request, **more)
 
         self.replace(recheck, "rule_on", blind)
 
@@ -158,21 +158,21 @@ class FilesBesideTransactions(Planted):
     def into(self, history: History) -> None:
         self.files = history.files
         self.read: dict[str, Configuration] = {}
-        self.inside: Configuration | None = None
-        current = history.files.current
-        self.current = current
-        self.replace(history.files, "current", lambda: self.inside or current())
+        self.inside: list[Configuration] = []
+        self.current = current = history.files.current
+        self.replace(history.files, "current", lambda: self.inside[0] if self.inside else current())
         self.baton = history.baton
 
     def before(self, name: str, store: SimStore) -> None:
         self.read[self.baton.current.name] = self.current()
 
     def tx(self, name: str, tx: Tx) -> Tx:
-        self.inside = self.read.get(self.baton.current.name) if name in ("admit", "commit_1") else None
+        if name in ("admit", "commit_1"):
+            self.inside.append(self.read[self.baton.current.name])
         return tx
 
     def after(self, name: str) -> None:
-        self.inside = None
+        self.inside.clear()
 
 
 class NoLeaseAtCommit1(Planted):
@@ -200,7 +200,7 @@ class NoLeaseAtCommit2(NoLeaseAtCommit1):
 
 def unfenced(tx: Tx) -> Tx:
     checked: Any = Through(tx, leases=Through(tx.leases, check=lambda _: FAR))
-    return checked  # type: ignore[no-any-return]
+    return checked
 
 
 class LapsedAuthorisation(Planted):
@@ -212,7 +212,7 @@ class LapsedAuthorisation(Planted):
             return tx
         get = tx.outbox.get
         lasting = Through(tx.outbox, get=lambda seq: msgspec.structs.replace(get(seq), expires_at=FAR))
-        return Through(tx, outbox=lasting)  # type: ignore[return-value]
+        return Through(tx, outbox=lasting)
 
 
 class NotNeededAnyMore(Planted):
@@ -325,7 +325,7 @@ class UnknownIsFailed(Planted):
     name = "an unknown outcome is written as failed"
 
     def into(self, history: History) -> None:
-        end = executor.outbox_end
+        end = settlement.outbox_end
         self.replace(executor, "outbox_end", lambda told: OutboxState.FAILED if told.unknown_outcome else end(told))
 
 
@@ -418,7 +418,7 @@ class DatedByTheCall(Planted):
         dated = Through(
             tx.executions, append=lambda draft: append(msgspec.structs.replace(draft, at=draft.started_at or draft.at))
         )
-        return Through(tx, executions=dated)  # type: ignore[return-value]
+        return Through(tx, executions=dated)
 
 
 # -------------------------------------------------------------------------------------------------- approvals
@@ -435,7 +435,7 @@ class OpenAfterCommit2(Planted):
         def unless_closed(seq: int, *, to: ApprovalState, **more: Any) -> Any:
             return None if to is ApprovalState.CLOSED else move(seq, to=to, **more)
 
-        return Through(tx, approvals=Through(tx.approvals, move=unless_closed))  # type: ignore[return-value]
+        return Through(tx, approvals=Through(tx.approvals, move=unless_closed))
 
 
 class OpenAfterSettlement(OpenAfterCommit2):
@@ -520,7 +520,7 @@ class BudgetBeside(Planted):
             newest = {one.target: one for one in reversed(remembered.get(kind, [])) if one.at > since}
             return list(newest.values())
 
-        return Through(tx, decisions=Through(tx.decisions, uses=uses, targets=targets))  # type: ignore[return-value]
+        return Through(tx, decisions=Through(tx.decisions, uses=uses, targets=targets))
 
 
 class PreparedLater(Planted):

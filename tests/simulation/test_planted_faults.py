@@ -1,0 +1,29 @@
+"""The auditor sees: each fence that is taken away is missed within a few histories, and by nothing else's fault.
+
+How many histories it took is printed (`-rP` shows it); the bound leaves room for histories to change.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.history import run
+from tests.simulation.plan import draw
+from tests.simulation.planted import FAULTS
+from tests.simulation.telling import told
+
+HISTORIES_MAX = 400
+
+
+@pytest.mark.req("PRO-1", "PRO-3", "PRO-5", "PRO-6", "PRO-7", "PRO-8", "PRO-9", "PRO-10", "PRO-12", "PRO-14", "PRO-15")
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_the_missing_fence_is_caught(fault) -> None:
+    for seed in range(HISTORIES_MAX):
+        verdict = run(seed, fault())
+        if verdict.findings:
+            break
+    else:
+        pytest.fail(f"{HISTORIES_MAX} histories did not show that {fault.name}")
+    print(f"{fault.name}: caught by history {seed + 1}: {verdict.findings[0]}")
+    same_weather = run(seed, plan=fault().plan(draw(seed)))
+    assert not same_weather.findings, told(same_weather)
