@@ -7,7 +7,6 @@ dies in every story at every step on both, and at every later passing of a step,
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -15,11 +14,10 @@ from typing import NamedTuple
 import pytest
 
 from tests.acceptance.crash.audit import audit, gather
+from tests.acceptance.crash.depth import FULL, KINDS, full_only, on
 from tests.acceptance.crash.scenarios import ANYWHERE, SCENARIOS, Scenario, stage
 from tests.acceptance.crash.world import World
 
-FULL = os.environ.get("FLEETWARDEN_TEST_DEPTH") == "full"
-KINDS = ("sqlite", "postgresql")
 PROMISES = pytest.mark.req(
     "AUT-7", "AUT-8", "AUT-10", "AUT-14", "AUT-15", "AUT-16", "AUT-20", "PRO-3", "PRO-6", "PRO-10", "PRO-11", "PRO-14",
     "PRO-15", "POL-6", "POL-8", "RUN-5",
@@ -62,7 +60,7 @@ def parameters(cases: list[Case]) -> list[object]:
         pytest.param(
             case,
             id=f"{case.database}-{case.scenario.name.replace(' ', '_')}-{case.kill}",
-            marks=pytest.mark.needs("postgresql") if case.database == "postgresql" else (),
+            marks=on(case.database),
         )
         for case in cases
     ]
@@ -75,7 +73,7 @@ def on_databases() -> list[object]:
             scenario,
             database,
             id=f"{database}-{scenario.name.replace(' ', '_')}",
-            marks=pytest.mark.needs("postgresql") if database == "postgresql" else (),
+            marks=on(database),
         )
         for number, scenario in enumerate(SCENARIOS)
         for database in (KINDS if FULL else (KINDS[number % 2],))
@@ -115,7 +113,7 @@ def test_every_step_of_a_story_is_a_kill_point_of_the_matrix(
     checked(world, scenario)
 
 
-@pytest.mark.skipif(not FULL, reason="FLEETWARDEN_TEST_DEPTH=full dies at every passing of every step")
+@full_only("dies at every passing of every step")
 @PROMISES
 @pytest.mark.slow
 @pytest.mark.parametrize(("scenario", "database"), on_databases())

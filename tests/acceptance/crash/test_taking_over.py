@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.acceptance.crash.audit import audit, gather
+from tests.acceptance.crash.depth import ON_BOTH, ON_BOTH_IN_FULL
 from tests.acceptance.crash.scenarios import ASKING, QUEUE, SCENARIOS, SHOP, Steps, stage
 from tests.acceptance.crash.world import AUTO, World
 
@@ -23,8 +24,6 @@ AT_ONCE = {
         "commit_2.before#1",
     ),
 }
-POSTGRESQL = pytest.param("postgresql", marks=pytest.mark.needs("postgresql"))
-ON_BOTH = pytest.mark.parametrize("database", ["sqlite", POSTGRESQL])
 IMPATIENT: Steps = [["settle", 0.0]]
 PATIENT: Steps = [["settle"]]
 
@@ -95,7 +94,7 @@ def command(world: World, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.req("PRO-7", "PRO-11", "PRO-12", "AUT-10", "AUT-15")
-@ON_BOTH
+@ON_BOTH_IN_FULL
 def test_a_person_says_that_it_was_done(database: str, make_world: Callable[..., World]) -> None:
     world = make_world(database)
     action = killed_in_a_granted_restart(world, "call.after#1")
@@ -115,7 +114,7 @@ def test_a_person_says_that_it_was_done(database: str, make_world: Callable[...,
 
 
 @pytest.mark.req("PRO-7", "PRO-11", "AUT-10", "AUT-15")
-@ON_BOTH
+@ON_BOTH_IN_FULL
 def test_a_person_says_that_it_was_not_done(database: str, make_world: Callable[..., World]) -> None:
     world = make_world(database)
     action = killed_in_a_granted_restart(world, "call.before#1")

@@ -253,9 +253,9 @@ class World:
         return self._started(words, subprocess.PIPE)
 
     def plane(self) -> subprocess.Popen[str]:
-        """`up`, once it answers."""
+        """`up`, once it answers and has looked at the fleet."""
         greeted = self.greetings()
-        started = self._up()
+        started = self.standby()
         self.wait_for(lambda: self.greetings() > greeted or started.poll() is not None, "a plane that answers")
         assert started.poll() is None, self.log()
         return started
@@ -265,7 +265,8 @@ class World:
         path = self.folder / "plane.log"
         return path.read_text(encoding="utf-8", errors="replace").count("Console  http") if path.exists() else 0
 
-    def _up(self) -> subprocess.Popen[str]:
+    def standby(self) -> subprocess.Popen[str]:
+        """`up`, not waited for: a plane that another one keeps from acting has nothing to look at."""
         with (self.folder / "plane.log").open("ab") as log:
             return self._started(("up", "--port", "0"), log)
 
