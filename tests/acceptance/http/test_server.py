@@ -105,10 +105,12 @@ def test_bytes_that_are_no_text_are_an_address_that_does_not_exist(served: Serve
 def exchange(served: Served, sent: bytes) -> bytes:
     """The begin of the answer, empty if there is none."""
     host, port = served.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as connection:
-        with contextlib.suppress(ConnectionError):
-            connection.sendall(sent)
-            return connection.recv(100)
+    with (
+        contextlib.suppress(ConnectionError),
+        socket.create_connection((host, int(port)), timeout=PATIENCE_S) as connection,
+    ):
+        connection.sendall(sent)
+        return connection.recv(100)
     return b""
 
 
