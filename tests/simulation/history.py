@@ -34,7 +34,7 @@ from fleetwarden.testing import (
 )
 from tests.simulation import engine, trace
 from tests.simulation.auditor import Auditor, Event, Setup
-from tests.simulation.baton import Baton, SimClock, Task
+from tests.simulation.baton import Baton, SimClock, Task, on_one_processor
 from tests.simulation.engine import Engine
 from tests.simulation.journal import Journal
 from tests.simulation.people import People
@@ -428,8 +428,9 @@ def run(seed: int, planted: Planted | None = None, *, whole: bool = False, plan:
     planted = planted or Planted()
     borrowed = engine.lend()
     try:
-        history = History(planted.plan(plan or draw(seed)), borrowed, planted, whole=whole)
-        findings = history.run()
+        with on_one_processor():
+            history = History(planted.plan(plan or draw(seed)), borrowed, planted, whole=whole)
+            findings = history.run()
     except BaseException:
         borrowed.close()
         raise
