@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -13,7 +15,7 @@ from fleetwarden.domain.recovery import judge
 KEY, CALLED, HORIZON = "key-1", 1_000, 2_000
 
 
-def record(kind: Kind, *, before: dict[str, int] | None = None, dry_run: bool = False, **params: int) -> OutboxRecord:
+def record(kind: Kind, *, before: dict[str, Any] | None = None, dry_run: bool = False, **params: int) -> OutboxRecord:
     request = ActionRequest(
         kind=kind,
         target="web",
@@ -119,9 +121,18 @@ def test_what_died_by_itself_was_not_stopped() -> None:
 
 @pytest.mark.req("PRO-6")
 def test_a_start_adds_to_what_lives_already() -> None:
-    start = record(Kind.START, before={"existing": 1, "total": 1}, replicas=2)
+    lived = {"id": "0", "status": "up", "identity": instance(0, "older").identity}
+    start = record(Kind.START, before={"existing": 1, "total": 1, "instances": [lived]}, replicas=2)
     assert judge(start, look(CALLED + 1, instance(0, "older"), instance(1, KEY))).done is True
     assert judge(start, look(HORIZON + 1, instance(0, "older"))).done is False
+    assert judge(start, look(HORIZON + 1, instance(0, KEY))).code == "partial"
+
+
+@pytest.mark.req("AUT-10")
+def test_a_start_that_may_have_left_a_dead_slot_out_is_left_to_a_person() -> None:
+    died = {"id": "1", "status": "down", "identity": instance(1, "older").identity}
+    start = record(Kind.START, before={"existing": 1, "total": 2, "instances": [died]}, replicas=2)
+    assert judge(start, look(HORIZON + 1, instance(0, KEY), instance(1, "older"))).done is None
 
 
 @pytest.mark.req("PRO-8")
@@ -136,7 +147,7 @@ def test_without_keys_an_identity_that_was_not_there_before_is_the_evidence() ->
     blank = ObservedInstance(id="0", status=InstanceStatus.UP, identity="new")
     assert judge(record(Kind.RESTART), look(HORIZON + 1, blank)).done is None
     before = {"existing": 1, "total": 1, "instances": [{"id": "0", "identity": "old"}]}
-    known = record(Kind.RESTART, before=before)  # type: ignore[arg-type]
+    known = record(Kind.RESTART, before=before)
     assert judge(known, look(CALLED + 1, blank)).done is True
     same = msgspec.structs.replace(blank, identity="old", started_at=HORIZON * 5)
     assert judge(known, look(HORIZON + 1, same)).done is False
@@ -145,7 +156,7 @@ def test_without_keys_an_identity_that_was_not_there_before_is_the_evidence() ->
 @pytest.mark.req("AUT-10")
 def test_a_list_of_what_ran_before_that_was_cut_proves_nothing() -> None:
     before = {"existing": 2, "total": 2, "instances": [{"id": "0", "identity": "old"}]}
-    cut = record(Kind.RESTART, before=before)  # type: ignore[arg-type]
+    cut = record(Kind.RESTART, before=before)
     other = ObservedInstance(id="1", status=InstanceStatus.UP, identity="new")
     assert judge(cut, look(HORIZON + 1, other)).done is None
 

@@ -8,10 +8,10 @@ can land any more.  Where evidence cannot decide, a person does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from fleetwarden.domain.actions import Kind, OutboxRecord, Record
-from fleetwarden.domain.fleet import ObservedInstance, ObservedService, Presence
+from fleetwarden.domain.fleet import InstanceStatus, ObservedInstance, ObservedService, Presence
 from fleetwarden.domain.identifiers import JsonValue, Micros
 
 __all__ = ["Judgement", "after_horizon", "judge"]
@@ -74,10 +74,26 @@ def _seen(record: OutboxRecord, observed: ObservedService) -> tuple[bool | None,
         done = observed.total >= wanted and len(made) >= wanted - had
         return done, bool(made), f"{len(made)} of {wanted - had} instances were started by this action"
     wanted = int(params.get("replicas", before.get("total", 0)) or 1)
-    starts = kind == Kind.START  # it adds to what lives already
-    needed = max(1, wanted - int(before.get("existing", 0))) if starts else wanted
-    done = len(made) >= needed or (starts and bool(made) and observed.existing >= wanted)
-    return done, bool(made), f"{len(made)} of {needed} instances were started by this action"
+    told = f"{len(made)} of {wanted} instances were started by this action"
+    if kind == Kind.START and 0 < len(made) < wanted:
+        return _added(record, observed, made, wanted, told)
+    return len(made) >= wanted, bool(made), told
+
+
+def _added(
+    record: OutboxRecord, observed: ObservedService, made: Sequence[ObservedInstance], wanted: int, told: str
+) -> tuple[bool | None, bool, str]:
+    """A start adds to what lives already: with its own and with those that lived before, all slots must be filled."""
+    if observed.total < wanted:
+        return False, True, told
+    lived = {
+        one.get("identity")
+        for one in record.request.evidence.facts.get("instances", ())
+        if one.get("status") != InstanceStatus.DOWN
+    }
+    if all(one in made or one.identity in lived for one in observed.instances):
+        return True, False, f"{told}, the others ran before"
+    return None, True, f"{told}, and whether the others needed it cannot be told"
 
 
 def _stopped(record: OutboxRecord, observed: ObservedService) -> tuple[bool, bool, str]:
