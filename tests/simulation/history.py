@@ -1,7 +1,8 @@
 """One seeded history: planes, people and the world on one engine, then calm, then judgement.
 
-The rough part does what the plan's chances say.  Then the faults end, rules and clocks are put right, and people answer
-what is asked; in the calm everything has to come to rest, by itself where evidence can do it.
+The rough part does what the plan's chances say.  Then the faults end, rules are put right, and people answer what is
+asked; a clock that was set back stays so.  In the calm everything has to come to rest, by itself where evidence can do
+it.
 """
 
 from __future__ import annotations
@@ -95,8 +96,6 @@ class History:
         self.findings: list[str] = []
         self._born = 0
         self._outage_until: Micros = 0
-        self._newest: Micros = 0
-        self._plane_of_the_moment = ""
 
     # ---------------------------------------------------------------------------------------------- its course
     def run(self) -> list[str]:
@@ -134,7 +133,6 @@ class History:
         """Once a step: what is due lands, and perhaps something happens."""
         for one in self.substrates.values():
             one.arrive()
-        self._newest = max(self._newest, self.clock.now())
         if self.calm:
             return
         if self.baton.steps > self.plan.rough_steps:
@@ -346,7 +344,6 @@ class History:
             one.hidden.clear()
             one.blurred.clear()
             one.failing = ""
-        self.clock.offset += max(0, self._newest - self.clock.now())  # the clock is put right
         self.freeze_file("")
         self.registry_error("")
         self.declare_rules(self.plan.last_tier, {})
