@@ -37,11 +37,18 @@ def bind(host: str, port: int) -> socket.socket:
     Raises Misconfigured: not loopback, port in use or not allowed, no such address.
     """
     address = _loopback(host)
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    # Said to be TCP, or asyncio would leave Nagle's algorithm on and every answer would wait 40 ms for its second half.
+    listening = socket.socket(
+        socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP
+    )
     try:
-        return socket.create_server((address, port), family=family, backlog=BACKLOG)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port of a plane that has just ended is free
+        listening.bind((address, port))
+        listening.listen(BACKLOG)
     except OSError as error:
+        listening.close()
         raise _refused(address, port, error) from error
+    return listening
 
 
 def _loopback(host: str) -> str:

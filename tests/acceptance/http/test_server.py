@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import signal
 import socket
@@ -173,6 +174,26 @@ def test_an_address_beyond_this_machine_is_refused_and_not_listened_on(host: str
 def test_every_name_of_this_machine_is_listened_on(host: str) -> None:
     with server.bind(host, 0) as listening:
         assert server.url_of(listening).startswith("http://127.0.0.")
+
+
+def test_an_answer_is_not_held_back_until_its_head_is_acknowledged() -> None:
+    async def accepted_without_delay() -> bool:
+        seen: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+        def accept(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            own = writer.get_extra_info("socket")
+            seen.set_result(bool(own.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)))
+            writer.close()
+
+        listening = server.bind("127.0.0.1", 0)
+        port = listening.getsockname()[1]
+        async with await asyncio.start_server(accept, sock=listening):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            answer = await seen
+            writer.close()
+            return answer
+
+    assert asyncio.run(accepted_without_delay())
 
 
 def test_an_ipv6_address_stands_in_brackets() -> None:
