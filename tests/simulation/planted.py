@@ -27,6 +27,7 @@ from fleetwarden.ports.actuation import ActuationCall
 from fleetwarden.ports.configuration import Configuration
 from fleetwarden.ports.stores import Tx
 from fleetwarden.store.approvals import StoredApprovals
+from fleetwarden.store.outbox import StoredOutbox
 from tests.simulation.plan import Nature, Plan
 from tests.simulation.plane import SimPlane, SimStore
 
@@ -153,7 +154,7 @@ class NoFreezeAtCommit1(Planted):
 
 class FilesBesideTransactions(Planted):
     name = "the policy file is read before the transaction, not in it"
-    tilt: ClassVar[Mapping[str, Any]] = {"tier": Tier.AUTO, "people": 0.2}
+    tilt: ClassVar[Mapping[str, Any]] = {"tier": Tier.AUTO, "people": 0.2, "people_share": 0.7, "rough_steps": 400}
 
     def into(self, history: History) -> None:
         self.files = history.files
@@ -217,7 +218,7 @@ class LapsedAuthorisation(Planted):
 
 class NotNeededAnyMore(Planted):
     name = "nobody asks at commit 1 whether the action is still needed"
-    tilt: ClassVar[Mapping[str, Any]] = {"tier": Tier.AUTO, "world": 0.25, "stall": 0.01}
+    tilt: ClassVar[Mapping[str, Any]] = {"tier": Tier.AUTO, "world": 0.25, "stall": 0.01, "rough_steps": 400}
 
     def into(self, history: History) -> None:
         self.replace(recheck, "still_needed", ignore)
@@ -372,7 +373,7 @@ class NegativeBeforeHorizon(Planted):
 
 class PersonBeforeHorizon(Remote):
     name = "a person may settle as failed before the horizon"
-    tilt: ClassVar[Mapping[str, Any]] = {"people": 0.15}
+    tilt: ClassVar[Mapping[str, Any]] = {"people": 0.1, "people_share": 0.6, "trouble": 0.9, "rough_steps": 400}
 
     def into(self, history: History) -> None:
         self.replace(recovery, "after_horizon", lambda *_: True)
@@ -380,7 +381,7 @@ class PersonBeforeHorizon(Remote):
 
 class OwnOrphansIgnored(Planted):
     name = "a running record under one's own token is never marked"
-    tilt: ClassVar[Mapping[str, Any]] = {"planes": 1, "lease_ttl_s": 600.0, "store_fault": 0.08}
+    tilt: ClassVar[Mapping[str, Any]] = {"planes": 1, "lease_ttl_s": 600.0, "store_fault": 0.15}
 
     def into(self, history: History) -> None:
         self.replace(
@@ -440,6 +441,7 @@ class OpenAfterCommit2(Planted):
 
 class OpenAfterSettlement(OpenAfterCommit2):
     name = "settling an unknown outcome does not close the approval"
+    tilt: ClassVar[Mapping[str, Any]] = {"tier": Tier.APPROVAL_REQUIRED, "trouble": 0.9, "rough_steps": 400}
     names = ("settle", "settle_by_person")
 
 
@@ -460,6 +462,22 @@ class ExpiresWhileRunning(Remote):
     def into(self, history: History) -> None:
         self.replace(approvals, "_begun", lambda *_: False)
         self.replace(StoredApprovals, "_refuse_if_under_way", ignore)
+
+
+class RejectedRuns(Planted):
+    name = "a grant that was taken back is carried out all the same (three fences)"
+    tilt: ClassVar[Mapping[str, Any]] = {
+        "tier": Tier.APPROVAL_REQUIRED,
+        "approval_s": 40,
+        "people": 0.1,
+        "stall": 0.02,
+        "rough_steps": 500,
+    }
+
+    def into(self, history: History) -> None:
+        self.replace(approvals, "_drop_prepared", ignore)
+        self.replace(recheck, "_never", lambda record, approval, service, plan: plan.refusal)
+        self.replace(StoredOutbox, "_refuse_unless_granted", ignore)
 
 
 class GrantForWhatIsNeededNow(Planted):
@@ -525,7 +543,7 @@ class BudgetBeside(Planted):
 
 class PreparedLater(Planted):
     name = "the decision and its record are written in two transactions"
-    tilt: ClassVar[Mapping[str, Any]] = {"crash": 0.02}
+    tilt: ClassVar[Mapping[str, Any]] = {"crash": 0.03, "tier": Tier.AUTO}
 
     def into_plane(self, plane: SimPlane) -> None:
         prepare = plane.gate.prepare
@@ -567,6 +585,7 @@ FAULTS: Sequence[Callable[[], Planted]] = (
     OpenAfterCommit2,
     OpenAfterSettlement,
     ExpiresWhileRunning,
+    RejectedRuns,
     GrantForWhatIsNeededNow,
     BudgetBeside,
     PreparedLater,
