@@ -101,4 +101,5 @@ def test_single_quotes_keep_any_text(text: str) -> None:
 def test_any_text_is_read_or_refused(text: str) -> None:
     assignments, problems = parse_env(text, ".env")
     lines = text.split("\n")
-    assert all(1 <= one.line <= len(lines) for one in (*assignments, *problems))
+    places = [*(one.line for one in assignments), *(one.line for one in problems)]
+    assert all(1 <= line <= len(lines) for line in places)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +115,7 @@ def test_waiting_transactions_share_one_commit(store, gathered, statements):
 def test_nobody_overtakes_those_that_wait(store):
     """The connection is free for a moment between two groups; a new caller has to queue up all the same."""
     queue, order = store._queue, []
-    first, second = (commit_queue.Job(name, lambda tx, name=name: order.append(name)) for name in ("first", "second"))
+    first, second = (commit_queue.Job(name, partial(_noted, order, name)) for name in ("first", "second"))
     real, queue._writer = queue._writer, threading.current_thread()  # no writer thread is started yet
     queue._enqueue(first)
     late = threading.Thread(target=queue.submit, args=(second,))
@@ -604,3 +605,7 @@ def test_a_database_in_a_folder_that_cannot_be_written_is_refused(tmp_path):
         target = tmp_path / "fleet.db"
     with pytest.raises(Exception, match="cannot be opened"):
         open_store(str(target), FakeClock())
+
+
+def _noted(order: list[str], name: str, _: object) -> None:
+    order.append(name)
