@@ -86,8 +86,9 @@ class Plane:
         self.clock: Clock = clock or SystemClock()
         self.ids: IdSource = ids or SystemIds()
         self.configuration = configuration or configuration_of(settings, self.clock)
-        self.store = store if store is not None else open_store(settings.store_url, self.clock)
-        require_capabilities(self.store)
+        if store is not None:
+            require_capabilities(store)  # one that was opened here has shown them already
+        self.store: Store = store if store is not None else open_store(settings.store_url, self.clock)
         self.holder = f"{settings.fleet_host}:{os.getpid()}:{self.ids.new()}"
         self.wakes = Wakes()
         built = substrates.build(settings, self.clock, self._fleet_id(), self._ended)

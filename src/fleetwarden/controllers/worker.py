@@ -68,6 +68,9 @@ class Worker:
         return len(items)
 
     def _one(self, item: WorkItem) -> None:
+        if item.attempts > item.max_attempts:  # its earlier holders died with it: it must not take us down for ever
+            self._failed(item, "whoever carried it out never came back")
+            return
         try:
             step = self._handlers[item.kind](item)
         except StoreUnavailable as error:
