@@ -187,6 +187,14 @@ class Driver:
         """kill -9 of one instance."""
         processes.lose(self.plan["world"], service, index, self.folder / "lost")
 
+    def do_sicken(self, index: int) -> None:
+        """An instance lives on and is not well any more, until it is started anew."""
+        (self.folder / f"sick-{index}").touch()
+
+    def do_age(self) -> None:
+        """Until no instance counts as starting any more: its age is the kernel's, and cannot be moved."""
+        time.sleep(0.6)
+
     def do_grant(self) -> None:
         """A person grants whatever waits for one."""
         for approval in self.plane.store.read(lambda tx: tx.approvals.in_state(ApprovalState.PENDING)):
@@ -235,7 +243,7 @@ class Driver:
             now = self.plane.store.read(self._state)
             same = same + 1 if now == before else 0
             before = now
-            if same >= 2:
+            if same >= 1:
                 return
         raise AssertionError(f"still not quiet after {ROUNDS_MAX} rounds: {before}")
 

@@ -69,6 +69,15 @@ def _all_lost(world: World) -> Steps:
     return [["settle"], ["arm"], ["lose", "shop", 0], ["lose", "shop", 1], ["settle"]]
 
 
+def _sick_replica(world: World) -> Steps:
+    return [["settle"], ["age"], ["arm"], ["sicken", 1], ["settle"]]
+
+
+def _all_sick(world: World) -> Steps:
+    """All at once need one restart of the whole service, which goes from one instance to the next."""
+    return [["settle"], ["age"], ["arm"], ["sicken", 0], ["sicken", 1], ["settle"]]
+
+
 def _scale_up(world: World) -> Steps:
     more = _text(world, Service("shop", 4), QUEUE)
     return [["settle"], ["arm"], ["write", "fleet.yml", more], ["settle"]]
@@ -81,6 +90,12 @@ def _scale_down(world: World) -> Steps:
 
 def _stop(world: World) -> Steps:
     stopped = _text(world, SHOP, Service("queue", desired="stopped", stubborn=True))
+    return [["settle"], ["arm"], ["write", "fleet.yml", stopped], ["settle"]]
+
+
+def _stop_of_the_willing(world: World) -> Steps:
+    """They end by themselves once they were asked to, whether or not a plane is there to see it."""
+    stopped = _text(world, Service("shop", 3, desired="stopped"))
     return [["settle"], ["arm"], ["write", "fleet.yml", stopped], ["settle"]]
 
 
@@ -214,6 +229,22 @@ SCENARIOS = (
         expects={"succeeded": 3},
     ),
     Scenario(
+        name="sick replica",
+        steps=_sick_replica,
+        stage=(Service("shop", 2, stubborn=True, curable=True),),
+        declared={"shop": 2},
+        passes=(*CALLED, "sigterm", "sigkill", *SPAWNED),
+        expects={"succeeded": 2},
+    ),
+    Scenario(
+        name="all sick",
+        steps=_all_sick,
+        stage=(Service("shop", 2, curable=True),),
+        declared={"shop": 2},
+        passes=(*CALLED, "sigterm", *SPAWNED),
+        expects={"succeeded": 2},
+    ),
+    Scenario(
         name="scale up",
         steps=_scale_up,
         declared={"shop": 4, "queue": 1},
@@ -234,6 +265,14 @@ SCENARIOS = (
         declared={"shop": 2, "queue": 0},
         passes=(*CALLED, "slot_stopping", "sigterm", "sigkill", "emptied", "slot_removed"),
         expects={"succeeded": 3},
+    ),
+    Scenario(
+        name="stop of the willing",
+        steps=_stop_of_the_willing,
+        stage=(Service("shop", 3),),
+        declared={"shop": 0},
+        passes=(*CALLED, "slot_stopping", "sigterm", "emptied", "slot_removed"),
+        expects={"succeeded": 2},
     ),
     Scenario(
         name="stop and start",

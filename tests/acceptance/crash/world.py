@@ -59,7 +59,11 @@ class Database(Protocol):
 
 @dataclass(frozen=True)
 class Service:
-    """One service of the registry.  `stubborn`: it ignores SIGTERM.  `first`: shell words before it notes its start."""
+    """One service of the registry.
+
+    `stubborn`: it ignores SIGTERM.  `curable`: an instance is sick while there is a file `sick-<index>`, and takes the
+    file away when it starts.  `first`: shell words before it notes its start.
+    """
 
     name: str
     replicas: int = 1
@@ -67,13 +71,19 @@ class Service:
     mode: str = "live"
     command: str = ""
     stubborn: bool = False
+    curable: bool = False
     first: str = ""
 
     def entry(self, starts: Path) -> dict[str, Any]:
         trap = STUBBORN if self.stubborn else ""
-        noted = f'{trap}{self.first}echo "$FLEETWARDEN_INSTANCE $$" >> "{starts}"; exec sleep 900'
+        sick = starts.with_name("sick-{index}")
+        cure = f'rm -f "{sick}"; ' if self.curable else ""
+        noted = f'{trap}{cure}{self.first}echo "$FLEETWARDEN_INSTANCE $$" >> "{starts}"; exec sleep 900'
         command = [self.command] if self.command else ["/bin/sh", "-c", noted]
-        process = {"command": command, "stop_grace_s": 0.2}
+        process: dict[str, Any] = {"command": command, "stop_grace_s": 0.2}
+        if self.curable:
+            looked = ["/bin/sh", "-c", f'test ! -e "{sick}"']
+            process["health"] = {"command": looked, "failures": 1, "timeout_s": 30, "start_grace_s": 0.5}
         return {
             "name": self.name,
             "replicas": self.replicas,
