@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import msgspec
@@ -144,3 +145,24 @@ def test_a_folder_that_cannot_be_read_is_no_empty_service(files: SlotFiles) -> N
     files.folder.mkdir()
     (files.folder / "web").write_text("a file where the folder should be")
     assert isinstance(files.read("web").emptied, Unreadable)
+
+
+def test_two_planes_that_write_the_same_slot_never_take_each_others_half(tmp_path: Path) -> None:
+    """Each has its own lock in memory; the folder's lock is what they share."""
+    one, other = SlotFiles(tmp_path / "processes"), SlotFiles(tmp_path / "processes")
+    problems: list[str] = []
+
+    def write(files: SlotFiles) -> None:
+        for _ in range(50):
+            try:
+                files.write(record())
+            except Retryable as error:
+                problems.append(str(error))
+
+    threads = [threading.Thread(target=write, args=(files,)) for files in (one, other)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    assert isinstance(one.read("web").slots[0], SlotRecord)

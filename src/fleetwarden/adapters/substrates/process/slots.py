@@ -8,8 +8,10 @@ taken for a missing slot, never for a dead process, and never ends a pass.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from threading import Lock
@@ -182,14 +184,15 @@ class SlotFiles:
             if not path.parent.is_dir():
                 path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
                 _sync_folder(path.parent.parent)
-            temporary = path.with_name(f".{path.name}.new")
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
-            try:
-                os.write(descriptor, body)
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            temporary.replace(path)
+            with _alone_in(path.parent):
+                temporary = path.with_name(f".{path.name}.new")
+                descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
+                try:
+                    os.write(descriptor, body)
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+                temporary.replace(path)
         except OSError as error:
             raise Retryable(f"{path} cannot be written: {error.strerror}", code="slot_unwritable") from error
 
@@ -228,6 +231,17 @@ def _decode(path: Path, kind: type[R]) -> R | Unreadable | None:
     if found.format != _FORMAT:
         return Unreadable(f"{path} has format {found.format}, this version reads format {_FORMAT}")
     return found
+
+
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Keep other writers out of the folder, those of another plane on this host too; a kill lets go of it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _sync_folder(folder: Path) -> None:
