@@ -20,7 +20,7 @@ DEPTH = os.environ.get("FLEETWARDEN_TEST_DEPTH", "quick")
 # so that a red run can be had again; `explore` looks for new examples and prints how to replay what it finds.
 _UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True, derandomize=True)
 settings.register_profile("quick", _UNHURRIED, max_examples=50)
-settings.register_profile("full", _UNHURRIED, max_examples=500)
+settings.register_profile("full", _UNHURRIED, max_examples=150)
 settings.register_profile("explore", _UNHURRIED, max_examples=2_000, derandomize=False)
 settings.load_profile(DEPTH)
 
