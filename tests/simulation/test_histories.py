@@ -1,7 +1,7 @@
 """Seeded histories of the real controllers over the real store keep every promise.
 
 `make test` runs a fixed small set; with FLEETWARDEN_TEST_DEPTH=full it is ten thousand, in blocks that run side by
-side.
+side.  FLEETWARDEN_HISTORIES names another number.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.simulation.history import run
 from tests.simulation.telling import told
 
 FULL = os.environ.get("FLEETWARDEN_TEST_DEPTH", "quick") == "full"
-HISTORIES = 10_000 if FULL else 120
+HISTORIES = int(os.environ.get("FLEETWARDEN_HISTORIES") or (10_000 if FULL else 120))
 BLOCK = 100 if FULL else 20
 SHOWN = 3  # failing histories that one block tells in full
 
