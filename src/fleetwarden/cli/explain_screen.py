@@ -63,7 +63,8 @@ def _proposal(screen: Screen, body: Item, now: Any) -> None:
     verdict = verdict_word(body.get("verdict"))
     reason = proposed.get("reason")
     screen.line(f"Proposed: {asked}" + (f", because {localised(str(reason), now)}" if reason else "") + ".", indent=2)
-    screen.line(f"Policy now: {verdict}: {localised(str(body.get('reason') or ''), now)}.", indent=2)
+    said = localised(str(body.get("reason") or ""), now)
+    screen.line(f"Policy now: {said if said.startswith(verdict) else f'{verdict}: {said}'}.", indent=2)
     _rule(screen, ruling.get("rule_source"), ruling.get("rule"))
     for label, text in limit_rows(ruling.get("numbers") or {}, str(ruling.get("code")), now):
         screen.line(f"  {label:<9} {text}", indent=12)

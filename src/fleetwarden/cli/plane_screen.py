@@ -139,8 +139,10 @@ def _tries(services: Sequence[Item], command: Command) -> list[tuple[str, str]]:
     if living:
         name, instance = living[0]
         tries.append((f"kill -9 $({command(f'status {name} --pid {instance}')})", "and watch what happens"))
-    if services:
-        tries.append((command(f"explain {(waiting[0] if waiting else services[-1])['name']}"), _WHY))
+        tries.append((command(f"explain {name}"), "why it was, or was not, started again"))
+    elif services:
+        first_of = (waiting or services)[0]["name"]
+        tries.append((command(f"explain {first_of}"), "why it was, or was not, acted upon"))
     tries += [
         (command('freeze on --reason "lunch"'), "nothing acts until you say: freeze off"),
         (command("status"), "the fleet at a glance"),
@@ -148,6 +150,3 @@ def _tries(services: Sequence[Item], command: Command) -> list[tuple[str, str]]:
         (command("policy check"), "look at a changed policy before it counts"),
     ]
     return tries[:5]
-
-
-_WHY = "why it was, or was not, acted upon"

@@ -44,11 +44,15 @@ def width_of(text: str) -> int:
 
 
 class Screen:
-    """Writes lines.  `width`: columns to fold at, None for never; `colour`: whether tones are shown."""
+    """Writes lines.  `width`: columns to fold at, None for never; `colour`: whether tones are shown.
+
+    `may_go`: the terminal may go away without that being a failure, as it may for a plane that runs on.
+    """
 
     def __init__(self, out: TextIO, *, width: int | None = None, colour: bool = False) -> None:
         self._out = out
         self.width = width
+        self.may_go = False
         self._colour = colour
 
     @classmethod
@@ -85,7 +89,11 @@ class Screen:
         ) or [text]
 
     def _write(self, text: str) -> None:
-        self._out.write(text.rstrip() + "\n")
+        try:
+            self._out.write(text.rstrip() + "\n")
+        except OSError:
+            if not self.may_go:
+                raise
 
     def continued(self, head: str, text: str, *, indent: int) -> None:
         """A head that is laid out already (it may hold tones), and text behind it that folds at `indent`."""
@@ -99,7 +107,11 @@ class Screen:
         self._out.write(text + "\n")
 
     def flush(self) -> None:
-        self._out.flush()
+        try:
+            self._out.flush()
+        except OSError:
+            if not self.may_go:
+                raise
 
     def table(
         self,

@@ -31,6 +31,7 @@ READY_WITHIN_S = 20.0  # for the screen only: what takes longer goes on becoming
 DRAIN_S = 30.0
 SERVER_END_S = 15.0
 POLL_S = 0.2
+LARGE_POLL_S = 2.0  # a look at a large fleet costs more
 
 
 @connected
@@ -47,6 +48,7 @@ def up(
     settings = _settings(call, port)
     prepare_data_folder(settings)
     start_logging(settings)
+    call.screen.may_go = True
     try:
         with _Ending() as ending:
             _run(call, settings, ending)
@@ -252,7 +254,8 @@ def _lines(call: Call, plane: Plane, body: Mapping[str, Any], wanted: Event) -> 
     told: set[str] = set()
     services = list(body["services"])
     moves = body["reconciler"] == "on"
-    for late in _rounds(plane, wanted, READY_WITHIN_S if moves else 0.0):
+    pause_s = POLL_S if len(names) <= LINES_MAX else LARGE_POLL_S
+    for late in _rounds(plane, wanted, within_s=READY_WITHIN_S if moves else 0.0, pause_s=pause_s):
         fresh = _status(plane)
         services = list(fresh["services"])
         if fresh["last_pass_s"] is None and not late:
@@ -271,7 +274,7 @@ def _lines(call: Call, plane: Plane, body: Mapping[str, Any], wanted: Event) -> 
     return services
 
 
-def _rounds(plane: Plane, wanted: Event, within_s: float) -> Iterator[bool]:
+def _rounds(plane: Plane, wanted: Event, *, within_s: float, pause_s: float) -> Iterator[bool]:
     """Looks to be taken; true says that it is the last one."""
     until = plane.clock.monotonic() + within_s
     while not wanted.is_set():
@@ -279,4 +282,4 @@ def _rounds(plane: Plane, wanted: Event, within_s: float) -> Iterator[bool]:
         yield late
         if late:
             return
-        plane.clock.wait(wanted, POLL_S)
+        plane.clock.wait(wanted, pause_s)

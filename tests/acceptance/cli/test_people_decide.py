@@ -175,6 +175,14 @@ def test_an_admin_token_can_be_given_and_is_then_neither_printed_nor_kept(world:
 
 
 @pytest.mark.req("RUN-14")
+def test_a_plane_that_died_before_its_first_token_was_valid_locks_nobody_out(world: World) -> None:
+    world.data.mkdir(mode=0o700)
+    (world.data / "admin.token").write_text("fw_kept_right_before_the_crash_0123456789\n")
+    world.up()
+    assert world.run("status").code == 0
+
+
+@pytest.mark.req("RUN-14")
 def test_no_secret_is_in_the_log_or_on_a_later_screen(world: World) -> None:
     first = world.up(until="Try:")
     secret = first.token

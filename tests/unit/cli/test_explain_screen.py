@@ -50,7 +50,7 @@ def denied() -> dict[str, Any]:
     return explanation(
         down(last_action=execution(target="clumsy")),
         verdict="deny",
-        reason="the limit is 3 (policy.yml:9); the next slot opens 2026-12-02 12:20:07 UTC",
+        reason="denied, the limit is 3 (policy.yml:9); the next slot opens 2026-12-02 12:20:07 UTC",
         proposed={"kind": "restart_service", "params": {"replica": 0}, "reason": "clumsy#0 is down"},
         decision={**told, "source": told["rule_source"], "at": "2026-12-02T11:59:11.000000Z"},
         now={"code": "rate", "rule": told["rule"], "rule_source": "policy.yml:9", "numbers": {"rate": RATE}},
@@ -76,7 +76,7 @@ def test_a_denial_names_rule_budget_evidence_and_what_would_satisfy_it() -> None
         "clumsy is down since 13:59:11 (exited with code 1; seen by: process, 0.2 s after)",
         "Wanted: running, 1 replica, version 1.0 (fleet.yml:14). Existing: 0, ready: 0.",
         "Proposed: restart clumsy#0, because clumsy#0 is down.",
-        "Policy now: denied: the limit is 3 (policy.yml:9); the next slot opens 14:20:07.",
+        "Policy now: denied, the limit is 3 (policy.yml:9); the next slot opens 14:20:07.",
         "  rule      policy.yml:9  restart_service clumsy, auto, rate 3 per 3600 s",
         "  budget    3 of 3 used in 3600 s: 13:20, 13:41, 13:58; the next slot opens 14:20:07  (policy.yml:9)",
         "  freeze, storm, window open",

@@ -108,6 +108,7 @@ def test_a_line_folds_on_a_terminal() -> None:
 def test_five_things_to_try_fit_what_runs(paper: Paper) -> None:
     show_tries(paper.screen, [down(), service()], command)
     assert paper.lines[0].startswith("Try:  kill -9 $(fw status web --pid 0)")
+    assert paper.lines[1].split()[0:3] == ["fw", "explain", "web"]
     assert len(paper.lines) == 5
 
 

@@ -102,3 +102,22 @@ def test_a_pipe_has_neither() -> None:
     piped = Screen.of_terminal(io.StringIO())
     assert piped.width is None
     assert piped.tone("up", "good") == "up"
+
+
+class Gone(io.StringIO):
+    """A terminal that was closed."""
+
+    def write(self, text: str) -> int:
+        raise OSError(5, "Input/output error")
+
+    def flush(self) -> None:
+        raise OSError(5, "Input/output error")
+
+
+def test_a_terminal_that_goes_away_is_a_failure_unless_that_may_happen() -> None:
+    screen = Screen(Gone())
+    with pytest.raises(OSError, match="Input/output"):
+        screen.line("x")
+    screen.may_go = True
+    screen.line("x")
+    screen.flush()
