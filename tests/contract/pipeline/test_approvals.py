@@ -133,7 +133,7 @@ def test_a_grant_that_policy_forbids_by_now_is_refused_and_says_so(asked: Bench)
     asked.policy(a_policy(Tier.FORBIDDEN))
     voiced, approval, why = asked.desk.grant(the(asked), by="ada", reason="go")
     assert voiced is Voiced.VOIDED
-    assert "forbids" in why
+    assert "forbidden" in why
     assert approval.status is ApprovalState.VOIDED
     asked.settle_down()
     assert asked.calls() == 0

@@ -26,7 +26,7 @@ from fleetwarden.ports.system import Clock
 HOST = "h1"
 SLEEPER = ("sleep", "600")
 STUBBORN = ("sh", "-c", 'trap "" TERM; while :; do sleep 0.05; done')
-PATIENCE_S = 20.0  # how long a test waits for what has to come; never how fast something has to be
+PATIENCE_S = 60.0  # patience, not a measurement: a busy machine is no failure
 
 
 def eventually(ask: Callable[[], Any], what: str = "") -> Any:
