@@ -109,8 +109,8 @@ class SimPlane:
         self.store = store = SimStore(history, history.engine, name)
         clock, files, self.wakes = history.clock, history.files, Wakes()
         substrates = history.substrates
-        self.sightings = Sightings(store, list(substrates.values()))
-        self.supervision = Supervision(store, [one.name for one in substrates.values()], max_age_s=60.0)
+        self.sightings = Sightings(store, list(substrates.values()), max_age_s=240)
+        self.supervision = Supervision(store, max_age_s=60.0)
         self.gate = Gate(store, files, self.wakes, prepared_ttl_s=45.0)
         self.executor = Executor(
             clock,

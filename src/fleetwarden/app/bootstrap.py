@@ -97,7 +97,9 @@ class Plane:
         self._actuators = {name: self._bounded(one) for name, one in served.items()}
         watching = [*built.observers, *put.observers] if observers is None else observers
         self._sightings = Sightings(
-            self.store, [one if self._by_hand else DeadlineObserver(self.clock, one) for one in watching]
+            self.store,
+            [one if self._by_hand else DeadlineObserver(self.clock, one) for one in watching],
+            max_age_s=evidence_age_s(settings),
         )
         self.acting = frozenset(name for name, one in served.items() if not one.simulates)
         self._build_controllers()
@@ -127,9 +129,8 @@ class Plane:
     def _build_controllers(self) -> None:
         settings, store, files = self.settings, self.store, self.configuration
         window = settings.deploy_watch_window
-        names = [one.name for one in self._sightings.observers]
         age = max(2.0 * settings.fleet_reconciler_interval, 30.0)
-        self.supervision = Supervision(store, names, max_age_s=age)
+        self.supervision = Supervision(store, max_age_s=age)
         self.gate = Gate(store, files, self.wakes, prepared_ttl_s=settings.fleet_prepared_ttl_s)
         self.pool = ThreadPoolExecutor(settings.fleet_executor_threads, thread_name_prefix="action")
         self.executor = Executor(
@@ -231,7 +232,7 @@ class Plane:
             acting=self.acting,
             fallbacks=(*self._substrates.fallbacks, *map(str, settings.warnings)),
             reconciler_on=settings.fleet_reconciler,
-            interval_s=settings.fleet_reconciler_interval,
+            evidence_age_s=evidence_age_s(settings),
             config_dir=str(settings.config_dir),
             data_dir=str(settings.fleet_data_dir),
         )
@@ -249,7 +250,7 @@ class Plane:
             facts,
             self._substrates.unmanaged,
         )
-        self.explaining = Explaining(self.store, self.configuration, self._sightings, self.fleet)
+        self.explaining = Explaining(self.store, self.configuration, self.fleet)
         self.stopping = Stopping(self.ids, self.store, self.configuration, self._sightings, self.gate, self.reconciler)
 
     def authenticate(self, secret: str) -> Caller:
@@ -285,6 +286,11 @@ class Plane:
         return ended
 
 
+def evidence_age_s(settings: Settings) -> float:
+    """How old evidence may be: two intervals of the reconciler, and never less than a slow probe needs."""
+    return max(2.0 * settings.fleet_reconciler_interval, 10.0)
+
+
 def configuration_of(settings: Settings, clock: Clock) -> ConfigurationFolder:
     """The configuration folder that these settings name."""
     return ConfigurationFolder(
@@ -304,7 +310,7 @@ class Offline:
         clock = SystemClock()
         self.store = open_store(settings.store_url, clock)
         configuration = configuration_of(settings, clock)
-        sightings = Sightings(self.store, [])
+        sightings = Sightings(self.store, [], max_age_s=evidence_age_s(settings))
         recovery = Recovery(
             self.store, configuration, sightings, Wakes(), frozenset, watch_window_s=settings.deploy_watch_window
         )

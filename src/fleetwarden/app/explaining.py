@@ -11,7 +11,6 @@ from fleetwarden.app.fleet_views import FleetViews
 from fleetwarden.app.identity import Caller, Role, require
 from fleetwarden.controllers.gate import rule_on
 from fleetwarden.controllers.reconciler import request_for
-from fleetwarden.controllers.sightings import Sightings
 from fleetwarden.domain.actions import ActionDecision, Source, Verdict
 from fleetwarden.domain.convergence import Need, converge
 from fleetwarden.domain.errors import NotFound
@@ -25,12 +24,9 @@ __all__ = ["Explaining"]
 
 
 class Explaining:
-    def __init__(
-        self, store: Store, configuration: ConfigurationSource, sightings: Sightings, fleet: FleetViews
-    ) -> None:
+    def __init__(self, store: Store, configuration: ConfigurationSource, fleet: FleetViews) -> None:
         self._store = store
         self._configuration = configuration
-        self._sightings = sightings
         self._fleet = fleet
 
     def explain(self, caller: Caller, name: str) -> dict[str, JsonValue]:
@@ -40,7 +36,7 @@ class Explaining:
         service = self._configuration.current().last_good_fleet.services.get(name)
         if service is None:
             raise NotFound(f"no service {name!r} in the registry")
-        seen = self._sightings.last().get(name)
+        seen = self._fleet.seen(name, self._store.read(lambda tx: tx.now()))
         need = converge(service, seen)
         ruling, last, standing_decision = self._store.read(lambda tx: self._ask(tx, service, seen, need))
         answer: dict[str, JsonValue] = {

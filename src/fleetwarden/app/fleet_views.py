@@ -37,7 +37,7 @@ class PlaneFacts:
         acting: frozenset[str],
         fallbacks: tuple[str, ...],
         reconciler_on: bool,
-        interval_s: float,
+        evidence_age_s: float,
         config_dir: str,
         data_dir: str,
     ) -> None:
@@ -46,7 +46,7 @@ class PlaneFacts:
         self.acting = acting
         self.fallbacks = fallbacks
         self.reconciler_on = reconciler_on
-        self.interval_s = interval_s
+        self.evidence_age_s = evidence_age_s
         self.config_dir = config_dir
         self.data_dir = data_dir
 
@@ -114,7 +114,7 @@ class FleetViews:
         return services, self._store.read(lambda tx: _Rows(tx, list(services)))
 
     def _service(self, service: Service, rows: _Rows) -> views.Item:
-        seen = self._fresh(self._sightings.last().get(service.name), rows.now)
+        seen = self.seen(service.name, rows.now)
         decision, execution = rows.decisions.get(service.name), rows.executions.get(service.name)
         standing = self._reconciler.standings().get(service.name)
         opened, waiting = rows.open.get(service.name), rows.waiting.get(service.name)
@@ -153,10 +153,11 @@ class FleetViews:
             item["scaling_warning"] = f"{service.source}: nothing consumes the scaling block; the count is left alone"
         return item
 
-    def _fresh(self, seen: ObservedService | None, now: Micros) -> ObservedService | None:
-        """Older than two intervals is unobserved."""
-        bound = int(max(2 * self.facts.interval_s, 10.0) * SECOND)
-        return None if seen is None or now - seen.observed_at > bound else seen
+    def seen(self, name: str, now: Micros) -> ObservedService | None:
+        """What was last seen of a service, unless that is too old to say anything about now."""
+        last = self._sightings.last().get(name)
+        bound = int(self.facts.evidence_age_s * SECOND)
+        return None if last is None or now - last.observed_at > bound else last
 
     def status(self, caller: Caller) -> dict[str, JsonValue]:
         """The first line of `status`, its warnings, and all services."""

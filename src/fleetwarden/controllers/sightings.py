@@ -14,7 +14,7 @@ import structlog
 
 from fleetwarden.domain.errors import FleetError
 from fleetwarden.domain.fleet import ObservedService, Service
-from fleetwarden.domain.identifiers import Micros
+from fleetwarden.domain.identifiers import SECOND, Micros
 from fleetwarden.ports.observation import FleetObserver
 from fleetwarden.ports.stores import Store
 
@@ -33,10 +33,14 @@ class Look:
 
 
 class Sightings:
-    """All observers of this plane behind one bulk call."""
+    """All observers of this plane behind one bulk call.
 
-    def __init__(self, store: Store, observers: Iterable[FleetObserver]) -> None:
+    `max_age_s`: an answer older than this is no evidence, however it came to be so old (a cache, a stuck probe).
+    """
+
+    def __init__(self, store: Store, observers: Iterable[FleetObserver], *, max_age_s: float) -> None:
         self._store = store
+        self._max_age: Micros = int(max_age_s * SECOND)
         self.observers = tuple(observers)
         self._lock = Lock()
         self._last: dict[str, ObservedService] = {}
@@ -62,7 +66,7 @@ class Sightings:
                 log.exception("observer failed", observer=observer.name)
                 failed[observer.name] = f"{type(error).__name__}: {error}"
                 continue
-            for name, answer in answers.items():
+            for name, answer in self._evidence(observer.name, mine, answers, at).items():
                 known = seen.get(name)
                 if known is None or answer.observed_at > known.observed_at:
                     seen[name] = answer
@@ -71,6 +75,22 @@ class Sightings:
                 if one.name in seen:
                     self._last[one.name] = seen[one.name]
         return Look(at, seen, failed)
+
+    def _evidence(
+        self, observer: str, asked: Sequence[Service], answers: Mapping[str, ObservedService], at: Micros
+    ) -> Mapping[str, ObservedService]:
+        """The answers that are evidence: about what was asked, dated no later than the question, and fresh enough.
+
+        The others leave their services unobserved: an answer that cannot be right proves nothing in either direction.
+        """
+        names = {one.name for one in asked}
+        kept: dict[str, ObservedService] = {}
+        for name, answer in answers.items():
+            if name in names and answer.name == name and at - self._max_age <= answer.observed_at <= at:
+                kept[name] = answer
+            else:
+                log.warning("no evidence", observer=observer, service=name, age_us=at - answer.observed_at)
+        return kept
 
     def look_at(self, service: Service) -> ObservedService | None:
         """One service, now."""

@@ -6,7 +6,7 @@ policy file with a good one in force is healthy and says so; an unreadable regis
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from threading import Lock
 
 from fleetwarden.domain.errors import FleetError
@@ -21,16 +21,21 @@ __all__ = ["Supervision"]
 class Supervision:
     """Collects dependency evidence.  `max_age_s`: two intervals of the reconciler."""
 
-    def __init__(self, store: Store, observers: Iterable[str], *, max_age_s: float) -> None:
+    def __init__(self, store: Store, *, max_age_s: float) -> None:
         self._store = store
-        self._observers = tuple(observers)
         self._max_age: Micros = int(max_age_s * SECOND)
         self._lock = Lock()
         self._known: dict[str, DependencyHealth] = {}
         self._overdue: dict[str, str] = {}
 
-    def observed(self, at: Micros, served: Iterable[str], failed: Mapping[str, str]) -> None:
-        """Record one look: observers that answered, and those that failed with their reason."""
+    def observed(self, at: Micros, served: Collection[str], failed: Mapping[str, str]) -> None:
+        """Record one look: observers that were asked, and those that failed with their reason.
+
+        One that is not asked any more is not in use: what was last known of it is forgotten.
+        """
+        asked = {f"observer:{name}" for name in served}
+        with self._lock:
+            self._known = {name: one for name, one in self._known.items() if not one.observer or name in asked}
         for name in served:
             trouble = failed.get(name)
             self._put(f"observer:{name}", at, trouble, observer=True)
@@ -55,11 +60,7 @@ class Supervision:
         """The envelope now.  Never raises: an unreadable store is the first thing it says."""
         now, store = self._store_now()
         with self._lock:
-            known = [
-                one
-                for one in self._known.values()
-                if one.name != "store" and (not one.observer or self._in_use(one.name))
-            ]
+            known = [one for one in self._known.values() if one.name != "store"]
             late = [
                 DependencyHealth(
                     name=f"controller:{name}",
@@ -71,9 +72,6 @@ class Supervision:
                 for name, why in sorted(self._overdue.items())
             ]
         return assess([store, *known, *late], now)
-
-    def _in_use(self, dependency: str) -> bool:
-        return dependency.removeprefix("observer:") in self._observers
 
     def _store_now(self) -> tuple[Micros, DependencyHealth]:
         try:

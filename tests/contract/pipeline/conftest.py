@@ -48,7 +48,7 @@ class Bench:
     def build(self, actuator: FleetActuator | None = None, *, actions_max: int = 5, window_s: float = 300.0) -> None:
         from fleetwarden.adapters.substrates.dry_run import DryRunActuator
 
-        self.sightings = Sightings(self.store, [self.substrate])
+        self.sightings = Sightings(self.store, [self.substrate], max_age_s=60)
         self.gate = Gate(self.store, self.files, self.wakes, prepared_ttl_s=PREPARED_TTL_S)
         self.executor = Executor(
             self.clock,
@@ -66,7 +66,7 @@ class Bench:
             self.store, self.files, self.sightings, self.wakes, self.executor.executing, watch_window_s=window_s
         )
         self.desk = ApprovalDesk(self.ids, self.store, self.files, self.sightings, self.gate, self.wakes)
-        self.supervision = Supervision(self.store, [self.substrate.name], max_age_s=86_400)
+        self.supervision = Supervision(self.store, max_age_s=86_400)
         self.reconciler = Reconciler(
             self.ids,
             self.store,

@@ -131,7 +131,7 @@ def test_an_observer_that_breaks_blinds_nobody_else(bench: Bench) -> None:
             raise KeyError("a plug-in with a fault")
 
     broken = Broken(bench.clock, "process")
-    sightings = Sightings(bench.store, [broken, bench.substrate])
+    sightings = Sightings(bench.store, [broken, bench.substrate], max_age_s=60)
     look = sightings.look([*bench.files.current().fleet.services.values(), a_service("db", process=True)])
     assert set(look.seen) == {"web"}
     assert "a plug-in with a fault" in look.failed[broken.name]
