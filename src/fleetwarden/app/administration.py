@@ -15,6 +15,7 @@ from fleetwarden.domain import policy as policies
 from fleetwarden.domain.errors import Conflict, Misconfigured
 from fleetwarden.domain.identifiers import SECOND, JsonValue, parse_id
 from fleetwarden.domain.lifecycles import OutboxState
+from fleetwarden.domain.recovery import after_horizon
 from fleetwarden.ports.stores import Store, Tx
 
 __all__ = ["Administration"]
@@ -80,7 +81,12 @@ class Administration:
 
     def _frozen(self, tx: Tx) -> dict[str, JsonValue]:
         active, file = tx.freezes.active(), self._freeze_file()
-        running = tx.outbox.in_state(OutboxState.RUNNING)
+        # An unknown outcome may still land until its horizon, or for ever where none is known.
+        running = [
+            one
+            for one in tx.outbox.in_state(OutboxState.RUNNING, OutboxState.RECOVERY_PENDING)
+            if one.state is OutboxState.RUNNING or one.negatives_by_person or not after_horizon(one, tx.now())
+        ]
         return {
             "frozen": bool(active or file),
             "freezes": [views.freeze(one) for one in active],

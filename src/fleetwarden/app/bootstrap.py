@@ -187,7 +187,7 @@ class Plane:
             Subscription(name=EXECUTOR, interval_s=1.0, run=self._execute),
             Subscription(name="worker", interval_s=1.0, run=lambda _: self.worker.run(), leased=False),
             Subscription(name="configuration", interval_s=settings.fleet_config_poll_s, run=self._reread, leased=False),
-            Subscription(name=NOTIFIER, interval_s=5.0, run=lambda _: self.messenger.run()),
+            Subscription(name=NOTIFIER, interval_s=5.0, run=lambda _: self.messenger.run(), vital=False),
             Subscription(name="supervision", interval_s=5.0, run=lambda _: self.loop.watch_over(), leased=False),
         ]
         if settings.fleet_reconciler:

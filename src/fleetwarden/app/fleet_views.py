@@ -17,6 +17,7 @@ from fleetwarden.controllers.supervision import Supervision
 from fleetwarden.domain.actions import ActionDecision, ActionExecution
 from fleetwarden.domain.errors import NotFound
 from fleetwarden.domain.fleet import Mode, ObservedService, Service, ServiceStatus
+from fleetwarden.domain.health import HealthStatus
 from fleetwarden.domain.identifiers import SECOND, JsonValue, Micros, plain, rfc3339
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
 from fleetwarden.ports.configuration import ConfigurationSource
@@ -253,6 +254,12 @@ class FleetViews:
         if configuration.policy.options.allow_self_approval:
             told.append("the policy allows people to approve their own requests")
         told += [f"{name}: {state.error}" for name, state in self._ticks.items() if state.error]
+        told += [f"{name}: {state.late}" for name, state in self._ticks.items() if state.late]
+        told += [
+            f"{name} is {one.status.value}, so nothing is proposed: {'; '.join(one.diagnostics) or 'no evidence'}"
+            for name, one in self._supervision.evidence().dependencies.items()
+            if one.status is not HealthStatus.HEALTHY and not name.startswith("controller:")
+        ]
         return told
 
     def health(self) -> tuple[dict[str, JsonValue], bool]:

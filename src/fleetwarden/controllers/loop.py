@@ -30,12 +30,14 @@ LATE_FACTOR = 3.0  # a pass this many intervals late counts as overdue
 
 
 class Subscription(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that runs.  `leased`: only under the lease (name, shard), whose fence the call gets."""
+    """One thing that runs.  `leased`: only under the lease (name, shard), whose fence the call gets.  `vital`: the
+    plane's health depends on it; one that is late and not vital is only named."""
 
     name: str
     interval_s: float
     run: Callable[[LeaseFence | None], object]
     leased: bool = True
+    vital: bool = True
     shard: str = "0"
 
 
@@ -48,6 +50,7 @@ class TickState(msgspec.Struct, kw_only=True):
     failures: int = 0
     restarts: int = 0  # of its thread, which should never be needed
     error: str = ""
+    late: str = ""
     leader: bool = False
 
 
@@ -155,7 +158,9 @@ class Loop:
                 log.error("controller thread died", tick=name)
                 self._spawn(name)
                 restarted.append(name)
-            self._supervision.overdue(name, self._late(name, one))
+            late = self._late(name, one)
+            self.states[name].late = late
+            self._supervision.overdue(name, late if one.vital else "")
         return restarted
 
     def _late(self, name: str, one: Subscription) -> str:

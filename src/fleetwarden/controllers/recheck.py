@@ -63,7 +63,8 @@ def commit_one(
     `service`, `observed` and `plan` belong together and are from right before this transaction.  `configuration` is
     what holds now, read inside it, so that whatever was declared before commit 1 counts.
     """
-    tx.lock_admission(exclusive=False)
+    # Exclusive: a grant takes its budget slot right here, and two that run side by side must see each other's.
+    tx.lock_admission(exclusive=True)
     lease_until = tx.leases.check(fence)
     record = tx.outbox.get(seq)
     if record.state is not OutboxState.PREPARED:
