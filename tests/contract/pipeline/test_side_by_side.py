@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -13,6 +16,27 @@ from fleetwarden.controllers.loop import Loop, Subscription
 from fleetwarden.domain.actions import Outcome, Tier
 from fleetwarden.testing import a_fleet, a_policy, a_service
 from tests.contract.pipeline.conftest import Bench
+
+
+class Meeting:
+    """A store in which two first commits wait for each other before they commit, if anything lets them meet."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self._barrier = threading.Barrier(2, timeout=0.5)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def transact(self, name: str, fn: Callable[[Any], Any]) -> Any:
+        def run(tx: Any) -> Any:
+            value = fn(tx)
+            if name == "commit_1":
+                with contextlib.suppress(threading.BrokenBarrierError):
+                    self._barrier.wait()
+            return value
+
+        return self._store.transact(name, run)
 
 
 @pytest.mark.req("POL-3", "POL-6", "PRO-1")
@@ -30,6 +54,8 @@ def test_grants_carried_out_side_by_side_cannot_overrun_the_blast_radius(bench: 
     bench.look()
     bench.worker.run()
     fence = bench.fence(EXECUTOR)
+    bench.store = Meeting(bench.store)
+    bench.build()
     threads = [threading.Thread(target=bench.executor.execute, args=(one, fence)) for one in bench.records()]
     for thread in threads:
         thread.start()
