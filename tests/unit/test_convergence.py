@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetwarden.domain.actions import ActionRequest, Kind, Source
-from fleetwarden.domain.convergence import Need, Rest, converge, identity, still_needed, undecidable
+from fleetwarden.domain.convergence import Need, Rest, converge, facts, identity, still_needed, undecidable
 from fleetwarden.domain.fleet import (
     DesiredState,
     InstanceStatus,
@@ -217,3 +217,27 @@ def test_what_nobody_can_judge_now_is_waited_for_and_not_ended() -> None:
     assert "unknown" in str(undecidable(request, unknown))
     assert undecidable(msgspec.structs.replace(request, source=Source.OPERATOR), unknown) is None
     assert undecidable(request, seen(DOWN, DOWN)) is None
+
+
+@pytest.mark.req("REC-10")
+def test_an_instance_whose_name_is_no_number_is_repaired_by_restarting_the_whole() -> None:
+    two = seen(UP, DOWN)
+    named = msgspec.structs.replace(
+        two, instances=tuple(msgspec.structs.replace(one, id=f"web-{one.id}") for one in two.instances)
+    )
+    need = converge(declared(), named)
+    assert isinstance(need, Need)
+    assert need.params == {}
+    assert still_needed(wish(declared(), need.kind), declared(), named) is None
+
+
+@pytest.mark.req("POL-13")
+def test_evidence_is_bounded_whatever_an_observer_says() -> None:
+    loud = msgspec.structs.replace(seen(UP, DOWN), detail="x" * 400_000)
+    loud = msgspec.structs.replace(
+        loud, instances=tuple(msgspec.structs.replace(one, detail="y" * 400_000) for one in loud.instances)
+    )
+    need = converge(declared(), loud)
+    assert isinstance(need, Need)
+    assert len(need.reason) < 1_000
+    assert len(str(facts(loud))) < 5_000

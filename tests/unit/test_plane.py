@@ -11,6 +11,8 @@ from fleetwarden import wiring
 from fleetwarden.app.bootstrap import Plane
 from fleetwarden.app.identity import Forbidden, Role, local_admin
 from fleetwarden.app.settings import load_settings
+from fleetwarden.controllers.reconciler import ReconcileReport
+from fleetwarden.domain.errors import Misconfigured
 from fleetwarden.domain.lifecycles import OutboxState
 from fleetwarden.ports.stores import Page
 from fleetwarden.ports.system import Notice
@@ -121,3 +123,42 @@ def test_status_names_what_makes_the_picture_other_than_it_seems(folder: Path) -
     assert "nothing will change" in told
     assert "the reconciler is off" in told
     assert "fleet.yml:4" in told
+
+
+@pytest.mark.req("ORC-1")
+def test_an_interrupted_stop_of_the_services_does_not_pause_the_plane_for_ever(
+    world: tuple[Plane, FakeSubstrate, Heard],
+) -> None:
+    plane, fake, _ = world
+    rounds(plane)
+    plane.stopping.stop_services(local_admin(), acting=plane.acting, reason="down")
+    fake.crash("web", 0)
+    rounds(plane)
+    assert fake.instances("web") == {0: False, 1: True}
+    assert any("being stopped" in line for line in plane.fleet.warnings())
+    plane.clock.advance(61)  # type: ignore[attr-defined]
+    rounds(plane)
+    assert fake.instances("web") == {0: True, 1: True}
+
+
+@pytest.mark.req("ACT-1", "REC-5")
+def test_a_kind_that_no_actuator_serves_is_not_decided_again_and_again(
+    world: tuple[Plane, FakeSubstrate, Heard],
+) -> None:
+    plane, fake, _ = world
+    fake.kinds = frozenset()
+    rounds(plane, 5)
+    assert plane.store.read(lambda tx: tx.decisions.list(Page())) == []
+    assert "not served" in plane.reconciler.standings()["web"].reason
+
+
+@pytest.mark.req("POL-12")
+def test_freezes_with_long_reasons_cannot_stop_a_pass(world: tuple[Plane, FakeSubstrate, Heard]) -> None:
+    plane, _, _ = world
+    with pytest.raises(Misconfigured, match="too long"):
+        plane.administration.freeze(local_admin(), reason="x" * 501, for_s=None)
+    for _ in range(12):
+        plane.administration.freeze(local_admin(), reason="x" * 500, for_s=None)
+    report = plane.tick("fleet_reconciler")
+    assert isinstance(report, ReconcileReport)
+    assert report.denied

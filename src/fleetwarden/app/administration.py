@@ -21,6 +21,7 @@ from fleetwarden.ports.stores import Store, Tx
 __all__ = ["Administration"]
 
 FOR_MAX_S = 366 * 86_400
+REASON_MAX = 500  # it stands in every denial while the freeze holds
 TOKEN_FOR_MAX_S = 3660 * 86_400
 
 
@@ -43,6 +44,8 @@ class Administration:
         Raises Forbidden, Misconfigured (`for_s` not in 1 s to 366 d).
         """
         require(caller, Role.OPERATOR)
+        if len(reason) > REASON_MAX:
+            raise Misconfigured(f"a reason of {len(reason)} characters is too long", hint=f"at most {REASON_MAX}")
         if for_s is not None and not 1 <= for_s <= FOR_MAX_S:
             raise Misconfigured(f"a freeze of {for_s} s is out of range", hint="1 second to 366 days")
 

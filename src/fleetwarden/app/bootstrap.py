@@ -44,8 +44,7 @@ from fleetwarden.controllers.sightings import Sightings
 from fleetwarden.controllers.supervision import Supervision
 from fleetwarden.controllers.wakes import Wakes
 from fleetwarden.controllers.worker import Worker
-from fleetwarden.domain.actions import ActionRequest, LeaseFence
-from fleetwarden.domain.fleet import Service
+from fleetwarden.domain.actions import LeaseFence
 from fleetwarden.ports.actuation import FleetActuator
 from fleetwarden.ports.configuration import ConfigurationSource
 from fleetwarden.ports.observation import FleetObserver
@@ -83,6 +82,7 @@ class Plane:
         put = injected()
         self._notifier: Notifier = notifier or put.notifier or JournalNotifier()
         self._by_hand = clock is not None
+        self._ending = False
         self.clock: Clock = clock or SystemClock()
         self.ids: IdSource = ids or SystemIds()
         self.configuration = configuration or configuration_of(settings, self.clock)
@@ -162,7 +162,7 @@ class Plane:
             self.supervision,
             self.gate,
             self.desk,
-            self._refusal,
+            self.executor.refusal,
             acting=self.acting,
             actions_max=settings.fleet_reconciler_max_actions,
         )
@@ -197,6 +197,7 @@ class Plane:
 
     def _reconcile(self, fence: LeaseFence | None) -> object:
         assert fence is not None
+        self.reconciler.paused = self._ending or self.stopping.pausing()
         return self.reconciler.run(fence)
 
     def _execute(self, fence: LeaseFence | None) -> int:
@@ -216,13 +217,6 @@ class Plane:
             job()
         else:
             self.pool.submit(job)
-
-    def _refusal(self, request: ActionRequest, service: Service) -> str | None:
-        """Why no actuator here would ever carry this out; asked before anything is proposed."""
-        actuator = self._actuators.get(service.substrate)
-        if request.dry_run or actuator is None:
-            return None
-        return actuator.refusal(request, service)
 
     def _build_operations(self) -> None:
         settings = self.settings
@@ -251,7 +245,9 @@ class Plane:
             self._substrates.unmanaged,
         )
         self.explaining = Explaining(self.store, self.configuration, self.fleet)
-        self.stopping = Stopping(self.ids, self.store, self.configuration, self._sightings, self.gate, self.reconciler)
+        self.stopping = Stopping(
+            self.clock, self.ids, self.store, self.configuration, self._sightings, self.gate, self.reconciler
+        )
 
     def authenticate(self, secret: str) -> Caller:
         """The caller behind a token.  Raises Unauthenticated, StoreUnavailable."""
@@ -278,7 +274,7 @@ class Plane:
 
         Returns whether everything ended in time; what did not is settled by recovery on the next start.
         """
-        self.reconciler.paused = True
+        self._ending = self.reconciler.paused = True
         ended = self.loop.stop(timeout_s)
         self.pool.shutdown(wait=ended, cancel_futures=True)
         self._substrates.close()

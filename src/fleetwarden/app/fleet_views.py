@@ -249,6 +249,8 @@ class FleetViews:
         ]
         if not self.facts.acting:
             told.append("the actuator is dryrun: nothing will change")
+        if self._reconciler.paused:
+            told.append("services are being stopped (down --services): nothing is started for up to a minute")
         if not self.facts.reconciler_on:
             told.append("the reconciler is off: nothing is proposed and granted approvals wait (FLEET_RECONCILER=1)")
         if configuration.policy.options.allow_self_approval:

@@ -18,14 +18,18 @@ from fleetwarden.domain.fleet import Mode
 from fleetwarden.domain.identifiers import JsonValue
 from fleetwarden.ports.configuration import ConfigurationSource
 from fleetwarden.ports.stores import Store
-from fleetwarden.ports.system import IdSource
+from fleetwarden.ports.system import Clock, IdSource
 
 __all__ = ["Stopping"]
+
+
+PAUSE_S = 60.0  # longer than between two questions of `down --services`; then the fleet is kept as declared again
 
 
 class Stopping:
     def __init__(
         self,
+        clock: Clock,
         ids: IdSource,
         store: Store,
         configuration: ConfigurationSource,
@@ -33,12 +37,18 @@ class Stopping:
         gate: Gate,
         reconciler: Reconciler,
     ) -> None:
+        self._clock = clock
+        self._until = 0.0
         self._ids = ids
         self._store = store
         self._configuration = configuration
         self._sightings = sightings
         self._gate = gate
         self._reconciler = reconciler
+
+    def pausing(self) -> bool:
+        """Whether services are being stopped, so that nothing may be started.  Lapses if nobody asks again."""
+        return self._clock.monotonic() < self._until
 
     def end_plane(self, caller: Caller, *, reason: str) -> None:
         """Write down who ends this plane; the entry point then ends it.  Services keep running.  Raises Forbidden."""
@@ -59,6 +69,7 @@ class Stopping:
         Call again to see what is left: a service that has stopped is not asked about again.
         """
         require(caller, Role.ADMIN)
+        self._until = self._clock.monotonic() + PAUSE_S
         self._reconciler.paused = True
         services = [one for one in self._configuration.current().last_good_fleet.services.values() if one.process]
         look = self._sightings.look(services)
@@ -83,7 +94,7 @@ class Stopping:
         answers = self._gate.admit(requests, fence=None)
         blocked = [one for one in answers if one.answer not in (Answer.PREPARED, Answer.BUSY, Answer.STALE)]
         if blocked:  # somebody has to answer first: keep the fleet as declared meanwhile
-            self._reconciler.paused = False
+            self._until, self._reconciler.paused = 0.0, False
         return {
             "running": sorted(running),
             "asked": [_told(one) for one in answers],

@@ -18,7 +18,7 @@ from fleetwarden.controllers.recheck import CallPlan, Fate, Recheck, commit_one
 from fleetwarden.controllers.settlement import end_record, outbox_end
 from fleetwarden.controllers.sightings import Sightings
 from fleetwarden.controllers.wakes import Wakes
-from fleetwarden.domain.actions import LeaseFence, OutboxRecord, Outcome
+from fleetwarden.domain.actions import ActionRequest, LeaseFence, OutboxRecord, Outcome
 from fleetwarden.domain.errors import Conflict, Fenced, FleetError, NotCalled, OutcomeUnknown, Retryable
 from fleetwarden.domain.fleet import ObservedService, Service
 from fleetwarden.domain.identifiers import SECOND
@@ -87,12 +87,14 @@ class Executor:
         with self._lock:
             return frozenset(self._busy)
 
-    def refusal(self, request_kind: str, service: Service) -> str | None:
-        """Why no actuator of this plane serves this kind on this service, or None; for proposals and people."""
-        actuator = self._actuators.get(service.substrate, self._dry_run)
-        if not actuator.simulates and request_kind not in actuator.kinds:
-            return f"{request_kind} is not served on {service.substrate or 'this substrate'}"
-        return None
+    def refusal(self, request: ActionRequest, service: Service) -> str | None:
+        """Why no actuator of this plane would ever carry this out, or None; asked before anything is proposed."""
+        actuator = self._actuators.get(service.substrate)
+        if request.dry_run or actuator is None:
+            return None
+        if request.kind not in actuator.kinds:
+            return f"{request.kind} is not served on {service.substrate or 'this substrate'}"
+        return actuator.refusal(request, service)
 
     def run_prepared(self, fence: LeaseFence) -> int:
         """Begin prepared records that no thread has yet, oldest first; returns how many were handed to the runner.

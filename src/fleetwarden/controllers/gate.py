@@ -34,6 +34,7 @@ from fleetwarden.ports.stores import ApprovalDraft, DecisionDraft, OutboxDraft, 
 __all__ = ["Admission", "Answer", "Gate", "held_until", "rule_on", "situation_of"]
 
 REPEAT_AFTER: Micros = 3600 * SECOND  # an unchanged denial is written down again after this long, not on every pass
+FREEZES_TOLD = 3  # named in a denial; `freeze status` names all
 REBUILD_SPAN: Micros = 86_400 * SECOND  # how far back a lost execution row could still hold an action up
 
 
@@ -234,10 +235,13 @@ def rule_on(
 
 def situation_of(tx: Tx, freeze_file: str) -> policies.Situation:
     """What holds for the whole fleet now: freezes, by command or by file."""
+    active = tx.freezes.active()
     told = tuple(
         f"frozen by {one.owner}: {one.reason}" if one.reason else f"frozen by {one.owner}"
-        for one in tx.freezes.active()
+        for one in active[:FREEZES_TOLD]
     )
+    if len(active) > FREEZES_TOLD:
+        told = (*told, f"and {len(active) - FREEZES_TOLD} more freezes")
     return policies.Situation(freezes=told, freeze_file=freeze_file)
 
 

@@ -26,6 +26,9 @@ from fleetwarden.domain.identifiers import JsonValue, digest
 __all__ = ["Need", "Rest", "converge", "facts", "identity", "still_needed", "undecidable"]
 
 
+DETAIL_MAX = 300  # characters of an observer's own words: evidence is bounded, whatever was seen
+
+
 class Need(Record):
     """What a service needs: an action and its parameters, with the reason in words."""
 
@@ -104,7 +107,7 @@ def _repair(service: Service, observed: ObservedService, bad: list[ObservedInsta
         return Need(
             kind=Kind.RESTART,
             params={"replica": int(one.id)} if one.id.isdigit() else {},
-            reason=f"{service.name}#{one.id} is down{f' ({one.detail})' if one.detail else ''}",
+            reason=f"{service.name}#{one.id} is down{f' ({one.detail[:DETAIL_MAX]})' if one.detail else ''}",
         )
     return Need(kind=Kind.RESTART, params={}, reason=f"{service.name} is down{_because(observed)}")
 
@@ -136,7 +139,7 @@ def _at_rest(service: Service, observed: ObservedService) -> Rest:
 
 
 def _because(observed: ObservedService) -> str:
-    return f" ({observed.detail})" if observed.detail else ""
+    return f" ({observed.detail[:DETAIL_MAX]})" if observed.detail else ""
 
 
 def undecidable(request: ActionRequest, observed: ObservedService | None) -> str | None:
@@ -185,6 +188,9 @@ def _restart_still_needed(request: ActionRequest, service: Service, observed: Ob
     if observed.status is ServiceStatus.UNKNOWN:
         return f"the state of {service.name} is unknown{_because(observed)}"
     replica = request.params.get("replica")
+    now = converge(service, observed)
+    if isinstance(now, Need) and now.kind == request.kind and dict(now.params) == dict(request.params):
+        return None
     if replica is None:
         return None if observed.status is ServiceStatus.DOWN else f"{service.name} is {observed.status.value} by now"
     one = next((i for i in observed.instances if i.id == str(replica)), None)
@@ -202,7 +208,7 @@ def facts(observed: ObservedService) -> Mapping[str, JsonValue]:
         "existing": observed.existing,
         "total": observed.total,
         "version": observed.version,
-        "detail": observed.detail,
+        "detail": observed.detail[:DETAIL_MAX],
         "seen_by": observed.source,
         "instances": [
             {
@@ -211,7 +217,7 @@ def facts(observed: ObservedService) -> Mapping[str, JsonValue]:
                 "pid": i.pid,
                 "port": i.port,
                 "identity": i.identity,
-                "detail": i.detail,
+                "detail": i.detail[:DETAIL_MAX],
             }
             for i in observed.instances[:20]  # bounded evidence; the counts above are of all
         ],
