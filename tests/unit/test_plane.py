@@ -162,3 +162,19 @@ def test_freezes_with_long_reasons_cannot_stop_a_pass(world: tuple[Plane, FakeSu
     report = plane.tick("fleet_reconciler")
     assert isinstance(report, ReconcileReport)
     assert report.denied
+
+
+@pytest.mark.req("HLT-1", "REC-1")
+def test_without_a_reconciler_nothing_is_proposed_and_health_still_tells_of_a_broken_registry(folder: Path) -> None:
+    (folder / "fleet.yml").write_text("services: [")
+    fake = FakeSubstrate(FakeClock())
+    wiring.set_fleet_observer(fake)
+    wiring.set_fleet_actuator(fake)
+    plane = Plane(load_settings(folder, {"FLEET_DATA_DIR": str(folder / "data")}), clock=FakeClock())
+    wiring.reset()
+    plane.tick("supervision")
+    envelope, ready = plane.fleet.health()
+    assert "fleet_reconciler" not in plane.loop.states
+    plane.stop()
+    assert (envelope["status"], ready) == ("unavailable", False)
+    assert fake.log == []

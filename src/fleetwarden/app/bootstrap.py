@@ -188,7 +188,7 @@ class Plane:
             Subscription(name="worker", interval_s=1.0, run=lambda _: self.worker.run(), leased=False),
             Subscription(name="configuration", interval_s=settings.fleet_config_poll_s, run=self._reread, leased=False),
             Subscription(name=NOTIFIER, interval_s=5.0, run=lambda _: self.messenger.run(), vital=False),
-            Subscription(name="supervision", interval_s=5.0, run=lambda _: self.loop.watch_over(), leased=False),
+            Subscription(name="supervision", interval_s=5.0, run=self._supervise, leased=False),
         ]
         if settings.fleet_reconciler:
             interval = settings.fleet_reconciler_interval
@@ -211,6 +211,11 @@ class Plane:
             log.info("configuration changed")
             self.wakes.wake(RECONCILER)
         return changed
+
+    def _supervise(self, _: LeaseFence | None) -> list[str]:
+        """What health rests on besides the fleet itself, also where no reconciler looks."""
+        self.supervision.configured(self.store.read(lambda tx: tx.now()), self.configuration.current())
+        return self.loop.watch_over()
 
     def _dispatch(self, job: Callable[[], None]) -> None:
         if self._by_hand:

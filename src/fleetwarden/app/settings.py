@@ -209,7 +209,7 @@ class Settings(BaseModel):
         ge=3,
         le=600,
         alias="FLEET_LEASE_TTL_S",
-        description="Seconds that a lease lives without being extended: how long a dead plane holds others up.",
+        description="Seconds that a lease lives unless extended, at least; a controller's lives for two intervals.",
     )
 
     # --- controllers

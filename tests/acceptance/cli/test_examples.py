@@ -1,0 +1,90 @@
+"""The examples as they are shipped, on other ports: what their pages promise happens."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.cli.world import World, eventually
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+
+
+def free_port(*, also: int = 0) -> int:
+    """A free port on loopback whose neighbours up to `also` are free as well."""
+    for first in range(21_000 + os.getpid() * 7 % 8_000, 31_000, also + 1):
+        with_neighbours = [socket.socket() for _ in range(also + 1)]
+        try:
+            for offset, one in enumerate(with_neighbours):
+                one.bind(("127.0.0.1", first + offset))
+        except OSError:
+            continue
+        else:
+            return first
+        finally:
+            for one in with_neighbours:
+                one.close()
+    raise AssertionError("no free ports")
+
+
+def bring(world: World, example: str) -> dict[str, int]:
+    """Copy an example into the world's folder and move its ports; returns the first port by its old number."""
+    shutil.rmtree(world.config)
+    shutil.copytree(EXAMPLES / example, world.config, ignore=shutil.ignore_patterns("data", "__pycache__"))
+    settings = (world.config / ".env").read_text()
+    settings = re.sub(r"^FLEET_(DATA_DIR|HTTP_PORT)=.*\n", "", settings, flags=re.MULTILINE)
+    world.write(".env", settings + "FLEET_DATA_DIR=data\nFLEET_HTTP_PORT=0\n")
+    registry = (world.config / "fleet.yml").read_text()
+    moved = {old: free_port(also=3) + index * 4 for index, old in enumerate(re.findall(r"port: (\d+)", registry))}
+    for old, new in moved.items():
+        registry = registry.replace(f"port: {old}", f"port: {new}")
+    world.write("fleet.yml", registry)
+    return moved
+
+
+@pytest.mark.req("RUN-1", "RUN-5", "REC-3", "ACT-3")
+def test_the_quickstart_starts_from_nothing_and_repairs_a_killed_replica_by_one_action(world: World) -> None:
+    ports = bring(world, "01-quickstart")
+    assert world.run("policy", "check").code == 0
+    world.up(until="Try:")
+    eventually(lambda: world.ask("/status")["services_by_status"]["up"] == 3)
+    with urllib.request.urlopen(f"http://127.0.0.1:{ports['9100']}/jobs?n=3", timeout=10) as answer:
+        assert b'"queued": 3' in answer.read()
+    before = world.pids("web")
+    assert len(before) == 2
+    os.kill(int(world.run("status", "web", "--pid", "0").out), signal.SIGKILL)
+    eventually(lambda: len(set(world.pids("web")) - set(before)) == 1)
+    eventually(lambda: world.ask("/status")["services_by_status"]["up"] == 3)
+    restarts = [one for one in world.ask("/executions")["items"] if one["kind"] == "restart_service"]
+    assert len(restarts) == 1
+    told = world.run("explain", "web").out
+    assert "policy.yml:6" in told
+    assert "of 20 used" in told
+    assert "SIGKILL" in told
+    eventually(lambda: not list((world.config / "data" / "queue").glob("*.json")))
+    down = world.run("down", "--services")
+    assert down.code == 0
+    assert [world.pids(name) for name in ("web", "worker", "clumsy")] == [[], [], []]
+
+
+@pytest.mark.req("POL-4", "POL-7", "POL-8")
+def test_the_approvals_example_asks_once_and_restarts_once(world: World) -> None:
+    bring(world, "02-approvals")
+    world.up(until="Try:")
+    assert world.run("approvals", "grant", "A-1", "--reason", "first start").code == 0
+    eventually(lambda: world.ask("/services/hello")["status"] == "up")
+    os.kill(int(world.run("status", "hello", "--pid", "0").out), signal.SIGKILL)
+    eventually(lambda: world.ask("/approvals?status=pending")["items"])
+    [asked] = world.ask("/approvals?status=pending")["items"]
+    assert world.run("approvals", "grant", asked["short_id"]).code == 0
+    eventually(lambda: world.ask("/services/hello")["status"] == "up")
+    assert world.run("approvals", "grant", asked["short_id"]).code == 1
+    done = [one for one in world.ask("/executions")["items"] if one["state"] == "executed"]
+    assert [one["kind"] for one in done] == ["restart_service", "start_service"]
