@@ -115,5 +115,5 @@ class Worker:
             self._store.transact("settle_work", run)
         except (Fenced, Conflict) as error:
             log.warning("work was taken over", work=item.seq, error=str(error))
-        except StoreUnavailable as error:
-            log.warning("work waits for the store", work=item.seq, error=str(error))
+        except FleetError as error:  # one that cannot be settled must not keep the rest of the batch from its turn
+            log.warning("work waits", work=item.seq, error=str(error))

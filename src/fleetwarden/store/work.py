@@ -96,7 +96,11 @@ def _literal(value: str) -> sa.ColumnElement[Any]:
 
 _EXTEND = _under_token(lease_until=param("until"), due_at=param("until"))
 _COMPLETE = _under_token(
-    state=_literal("'done'"), result=param("to_result", str), lease_until=sa.null(), due_at=sa.null()
+    state=_literal("'done'"),
+    result=param("to_result", str),
+    error=_literal("''"),  # why it waited is over
+    lease_until=sa.null(),
+    due_at=sa.null(),
 )
 _AGAIN = _under_token(
     state=_literal("'ready'"),

@@ -50,6 +50,18 @@ def test_a_failing_step_backs_off_and_ends_as_a_dead_letter_that_people_hear_of(
 
 
 @pytest.mark.req("RUN-2")
+def test_why_a_step_waited_is_told_while_it_waits_and_not_once_it_is_done(bench: Bench, database) -> None:
+    steps = [Step.later(0.001, "frozen"), Step.done("fine")]
+    worker = Worker(bench.store, {"step": lambda _: steps.pop(0)}, holder="w", lease_s=30)
+    enqueue(bench)
+    worker.run()
+    assert the(bench).error == "frozen"
+    database.lapse()
+    worker.run()
+    assert (the(bench).state, the(bench).error) == (WorkState.DONE, "")
+
+
+@pytest.mark.req("RUN-2")
 def test_a_failing_step_waits_before_it_is_tried_again(bench: Bench) -> None:
     def handler(_: WorkItem) -> Step:
         raise Retryable("not yet")
