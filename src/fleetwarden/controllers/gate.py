@@ -26,8 +26,8 @@ from fleetwarden.domain.actions import (
     Verdict,
 )
 from fleetwarden.domain.errors import Misconfigured, OutboxConflict
-from fleetwarden.domain.identifiers import SECOND, Micros, seconds
-from fleetwarden.domain.lifecycles import ApprovalState
+from fleetwarden.domain.identifiers import SECOND, Micros, canonical_json, seconds
+from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
 from fleetwarden.ports.configuration import Configuration, ConfigurationSource
 from fleetwarden.ports.stores import ApprovalDraft, DecisionDraft, OutboxDraft, Store, Tx
 
@@ -114,6 +114,8 @@ class Gate:
             return Admission(request=request, answer=Answer.BUSY, reason=busy)
         if (stale := stale_reason(tx, request)) is not None:
             return Admission(request=request, answer=Answer.STALE, reason=stale)
+        if (done := simulated_already(tx, configuration, request)) is not None:
+            return Admission(request=request, answer=Answer.REPEATED, reason=done)
         ruling = rule_on(tx, configuration, freeze_file, request)
         waiting = tx.approvals.open_of(request.target, request.kind)
         if ruling.verdict is Verdict.DENY:
@@ -243,6 +245,23 @@ def situation_of(tx: Tx, freeze_file: str) -> policies.Situation:
     if len(active) > FREEZES_TOLD:
         told = (*told, f"and {len(active) - FREEZES_TOLD} more freezes")
     return policies.Situation(freezes=told, freeze_file=freeze_file)
+
+
+def simulated_already(tx: Tx, configuration: Configuration, request: ActionRequest) -> str | None:
+    """Whether a controller's dry run would only repeat the last one: same request, same policy, same sight.
+
+    Nothing is changed by a dry run, so its need stays; asking a person or writing rows on every pass would be noise.
+    """
+    if not request.dry_run or request.source in (Source.OPERATOR, Source.API):
+        return None
+    last = tx.decisions.latest(request.kind, request.target, request.source)
+    if last is None or last.action_seq is None or last.policy_digest != configuration.policy.digest:
+        return None
+    if last.request_digest != request.digest() or tx.now() - last.at >= REPEAT_AFTER:
+        return None
+    record = tx.outbox.get(last.action_seq)
+    same = canonical_json(record.request.evidence.facts) == canonical_json(request.evidence.facts)
+    return f"simulated already ({record.id})" if same and record.state is OutboxState.SIMULATED else None
 
 
 def busy_reason(tx: Tx, request: ActionRequest) -> str | None:

@@ -57,6 +57,24 @@ def test_a_dry_run_ends_simulated_changes_nothing_and_is_not_watched(bench: Benc
     assert bench.store.read(lambda tx: tx.work.list(_page())) == []
 
 
+@pytest.mark.req("AUT-8", "POL-7", "ACT-2")
+def test_a_dry_run_is_asked_about_once_and_again_only_when_something_has_changed(bench: Bench) -> None:
+    bench.files.declare(
+        fleet=a_fleet(a_service("web", replicas=2, mode=Mode.DRY_RUN)), policy=a_policy(Tier.APPROVAL_REQUIRED)
+    )
+    bench.substrate.crash("web", 1)
+    bench.look()
+    bench.desk.grant(bench.approvals()[0].seq, by="ada", reason="show me")
+    bench.settle_down(6)
+    assert [one.state for one in bench.records()] == [OutboxState.SIMULATED]
+    assert len(bench.approvals()) == 1
+    bench.substrate.revive("web", 1)
+    bench.look()
+    bench.substrate.crash("web", 0)
+    bench.settle_down()
+    assert len(bench.approvals()) == 2
+
+
 @pytest.mark.req("POL-3", "POL-13", "POL-14")
 def test_a_budget_denies_and_an_unchanged_denial_is_written_once(bench: Bench) -> None:
     bench.policy(a_policy(rate=(1, 3600)))
