@@ -69,9 +69,10 @@ def _uses(*, of_target: bool) -> tuple[sa.Select[Any], sa.Select[Any]]:
         _O.c.approval_seq.is_not(None),
     )
     if of_target:
-        allowed = allowed.where(_D.c.target == param("target", str)).order_by(_D.c.at.desc()).limit(param("limit"))
+        allowed = allowed.where(_D.c.target == param("target", str)).order_by(_D.c.at.desc(), _D.c.seq.desc())
+        allowed = allowed.limit(param("limit"))
         granted = granted.where(_O.c.target == param("target", str))
-        granted = granted.order_by(_O.c.started_at.desc()).limit(param("limit"))
+        granted = granted.order_by(_O.c.started_at.desc(), _O.c.decision_seq.desc()).limit(param("limit"))
     return allowed, granted
 
 

@@ -332,7 +332,7 @@ SCENARIOS = (
         stage=(Service("shop", 2, mode="dry_run"),),
         declared={"shop": 0},
         passes=("acquire_lease", "admit", "report", "extend_lease", "commit_1", "commit_2"),
-        expects={"simulated": 3},
+        expects={"simulated": 1},
     ),
     Scenario(
         name="command not found",

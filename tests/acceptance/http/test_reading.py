@@ -23,6 +23,9 @@ def busy(folder: Path) -> World:
         world.substrate.boot(name)
     world.configuration.declare(policy=a_policy(Tier.AUTO))
     world.look()
+    world.substrate.crash("worker", 0)
+    world.clock.advance(60)
+    world.look()
     for name in ("web", "dry"):
         world.substrate.crash(name, 0)
     world.clock.advance(60)
