@@ -32,7 +32,7 @@ __all__ = [
     "work_items",
 ]
 
-REVISIONS = ("0001",)  # oldest first; the last one is what this code reads and writes
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
 VERSION_TABLE = "fleetwarden_schema"
 
 METADATA = sa.MetaData()
