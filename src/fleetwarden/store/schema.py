@@ -13,6 +13,13 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
+from fleetwarden.store.schema_parts import METADATA
+from fleetwarden.store.schema_parts import index as _index
+from fleetwarden.store.schema_parts import integer as _integer
+from fleetwarden.store.schema_parts import seq as _seq
+from fleetwarden.store.schema_parts import table as _table
+from fleetwarden.store.schema_parts import text as _text
+
 __all__ = [
     "METADATA",
     "REVISIONS",
@@ -34,32 +41,6 @@ __all__ = [
 
 REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
 VERSION_TABLE = "fleetwarden_schema"
-
-METADATA = sa.MetaData()
-_BIG = sa.BigInteger().with_variant(sa.Integer(), "sqlite")  # only INTEGER can be SQLite's row id
-
-
-def _seq() -> sa.Column[int]:
-    return sa.Column("seq", _BIG, sa.Identity(), primary_key=True)
-
-
-def _integer(name: str, *refers: sa.ForeignKey, null: bool = False) -> sa.Column[int]:
-    return sa.Column(name, _BIG, *refers, nullable=null)
-
-
-def _text(name: str, *, null: bool = False) -> sa.Column[str]:
-    return sa.Column(name, sa.Text(), nullable=null)
-
-
-def _index(name: str, *columns: str, where: str | None = None, unique: bool = False) -> sa.Index:
-    condition = None if where is None else sa.text(where)
-    return sa.Index(name, *columns, unique=unique, sqlite_where=condition, postgresql_where=condition)
-
-
-def _table(name: str, *parts: sa.Column[int] | sa.Column[str] | sa.Index, keep_ids: bool = False) -> sa.Table:
-    """`keep_ids`: ids of rows that were deleted are never given out again."""
-    return sa.Table(name, METADATA, *parts, sqlite_strict=True, sqlite_autoincrement=keep_ids)
-
 
 _ALLOWED = "verdict IN ('allow', 'allow_notify') AND approval_seq IS NULL"
 _OPEN = "state IN ('prepared', 'running', 'recovery_pending')"
