@@ -172,7 +172,7 @@ def test_planes_that_start_together_move_an_older_postgresql_database_up_once(po
         with connect() as connection:
             assert not connection.autocommit
             threading.Event().wait(0.2)  # the others are at the lock by now
-            connection.execute(f"UPDATE {schema.VERSION_TABLE} SET version_num = '0001'".encode())
+            connection.execute(f"UPDATE {schema.VERSION_TABLE} SET version_num = '{revisions.HEAD}'".encode())
 
     monkeypatch.setattr(revisions, "migrate", migrate)
     open_together(url, 4)

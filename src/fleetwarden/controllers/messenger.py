@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 import structlog
 
-from fleetwarden.domain.identifiers import SECOND, Micros
-from fleetwarden.ports.stores import JournalEntry, Store, Tx
+from fleetwarden.domain.actions import LeaseFence
+from fleetwarden.domain.identifiers import JsonValue
+from fleetwarden.ports.stores import FeedMark, JournalEntry, Store, Tx
 from fleetwarden.ports.system import Notice, Notifier
 
 __all__ = ["CADENCE", "Messenger"]
@@ -21,38 +22,33 @@ log = structlog.get_logger(__name__)
 CADENCE = "notifier"
 CURSOR = "notified_to"
 BATCH_MAX = 100
-# An entry with a lower number may be committed later than one with a higher.  The stored cursor stays behind by more
-# than the longest transaction, and what was told since is remembered here.
-OVERLAP_US: Micros = 120 * SECOND
 
 
 class Messenger:
-    """Delivers notices in the order in which they were written."""
+    """Delivers notices in the order in which they became visible for good."""
 
     def __init__(self, store: Store, notifier: Notifier) -> None:
         self._store = store
         self._notifier = notifier
-        self._told: dict[int, Micros] = {}  # entry → when it was written
-        self._cursor: int | None = None
 
-    def run(self) -> int:
-        """Deliver what is new, at most one batch; returns how many were delivered."""
-        now, fresh = self._store.read(self._new)
-        delivered = 0
-        for entry in fresh:
+    def run(self, fence: LeaseFence | None = None) -> int:
+        """Deliver what is new, at most one batch; returns how many were delivered.
+
+        `fence`: the lease under which it runs, None where nobody else can.  Raises Fenced once the lease is lost: then
+        another plane may tell the last batch again.
+        """
+        delivered: list[JournalEntry] = []
+        for entry in self._store.read(self._new):
             if not self._deliver(entry):
                 break
-            self._told[entry.seq] = entry.at
-            delivered += 1
-        self._move(now)
-        return delivered
+            delivered.append(entry)
+        if delivered:
+            self._move(fence, delivered[-1].mark)
+        return len(delivered)
 
-    def _new(self, tx: Tx) -> tuple[Micros, Sequence[JournalEntry]]:
-        if self._cursor is None:
-            known = tx.facts.get(CURSOR)
-            self._cursor = int(known) if isinstance(known, int) else 0
-        rows = tx.journal.after(self._cursor, topic="notice", limit=BATCH_MAX + len(self._told))
-        return tx.now(), [one for one in rows if one.seq not in self._told][:BATCH_MAX]
+    @staticmethod
+    def _new(tx: Tx) -> Sequence[JournalEntry]:
+        return tx.journal.after(_mark(tx.facts.get(CURSOR)), topic="notice", limit=BATCH_MAX)
 
     def _deliver(self, entry: JournalEntry) -> bool:
         notice = Notice(severity=entry.severity, subject=entry.subject, summary=entry.summary, detail=entry.detail)
@@ -65,12 +61,18 @@ class Messenger:
             log.warning("notice not delivered", notifier=self._notifier.name, entry=entry.seq)
         return done
 
-    def _move(self, now: Micros) -> None:
-        """Move the stored cursor over entries that are told and old enough to have no late neighbour below them."""
-        old = [seq for seq, at in self._told.items() if at < now - OVERLAP_US]
-        if not old:
-            return
-        cursor = max(old)
-        self._store.transact("notified", lambda tx: tx.facts.put(CURSOR, cursor))
-        self._cursor = cursor
-        self._told = {seq: at for seq, at in self._told.items() if seq > cursor}
+    def _move(self, fence: LeaseFence | None, mark: FeedMark) -> None:
+        def run(tx: Tx) -> None:
+            if fence is not None:
+                tx.leases.check(fence)
+            tx.facts.put(CURSOR, {"xact": mark.xact, "seq": mark.seq})
+
+        self._store.transact("notified", run)
+
+
+def _mark(known: JsonValue) -> FeedMark:
+    """The stored cursor.  An earlier version kept the number of an entry, all of which come before any transaction."""
+    if isinstance(known, dict):
+        xact, seq = known.get("xact"), known.get("seq")
+        return FeedMark(xact=xact if isinstance(xact, int) else 0, seq=seq if isinstance(seq, int) else 0)
+    return FeedMark(seq=known if isinstance(known, int) else 0)

@@ -28,6 +28,8 @@ from fleetwarden.domain.actions import (
 from fleetwarden.domain.budgets import Use
 from fleetwarden.domain.identifiers import JsonValue, Micros
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState, WorkState
+from fleetwarden.ports.epochs import Epochs
+from fleetwarden.ports.planes import Hosts, Placements
 
 T = TypeVar("T")
 
@@ -220,7 +222,16 @@ class Approvals(Protocol):
         """All rows in these open states, oldest first."""
 
     def vote(self, seq: int, vote: Vote) -> ActionApproval:
-        """Record a vote.  A second one by the same person raises Conflict; a row that is not pending too."""
+        """Record a vote.  A second one by the same person raises Conflict; a row that is not pending too.
+
+        A yes by somebody who is in none of the teams that are needed raises Refused; `move` to granted counts people.
+        """
+
+    def replaced(self, seq: int, by: int) -> ActionApproval:
+        """Say which request took a superseded one's place, once.  Raises IllegalMove if it is not superseded."""
+
+    def warned(self, seq: int) -> ActionApproval:
+        """Note at `tx.now()` that people were told of a pending one's coming end.  Raises IllegalMove if it ended."""
 
     def move(
         self,
@@ -330,8 +341,10 @@ class Leases(Protocol):
 
 
 class Freeze(Record):
+    """`scope` is all, group, kind or service, and `value` names which one ("" for all)."""
+
     seq: int
-    scope: str = "all"  # more scopes come later
+    scope: str = "all"
     value: str = ""
     owner: str
     reason: str
@@ -339,16 +352,25 @@ class Freeze(Record):
     until: Micros | None = None
     lifted_at: Micros | None = None
     lifted_by: str = ""
+    told_at: Micros | None = None  # when it was written down that it ended by itself
 
 
 class Freezes(Protocol):
-    def add(self, *, owner: str, reason: str, until: Micros | None = None) -> Freeze: ...
+    def add(
+        self, *, owner: str, reason: str, until: Micros | None = None, scope: str = "all", value: str = ""
+    ) -> Freeze: ...
 
     def lift(self, seq: int, by: str) -> Freeze:
         """Raises Conflict if it was lifted already."""
 
     def active(self) -> Sequence[Freeze]:
         """Those neither lifted nor past their end, oldest first."""
+
+    def ended(self) -> Sequence[Freeze]:
+        """Those past their end that nobody has written down yet, oldest first."""
+
+    def told(self, seq: int) -> Freeze:
+        """Note at `tx.now()` that its end was written down.  Raises Conflict if it has not ended, or was told."""
 
     def list(self, page: Page) -> Sequence[Freeze]: ...
 
@@ -384,11 +406,19 @@ class StoredToken(Record):
     created_at: Micros
     expires_at: Micros | None = None
     revoked_at: Micros | None = None
+    teams: tuple[str, ...] = ()
 
 
 class Tokens(Protocol):
     def add(
-        self, *, name: str, secret_digest: str, roles: tuple[str, ...], person: str, expires_at: Micros | None = None
+        self,
+        *,
+        name: str,
+        secret_digest: str,
+        roles: tuple[str, ...],
+        person: str,
+        expires_at: Micros | None = None,
+        teams: tuple[str, ...] = (),
     ) -> StoredToken:
         """Raises Conflict if a live token has that name."""
 
@@ -412,6 +442,19 @@ class JournalEntry(Record):
     severity: str
     summary: str
     detail: Mapping[str, JsonValue] = {}
+    xact: int = 0  # the transaction that wrote it, where the database has several at a time
+
+    @property
+    def mark(self) -> FeedMark:
+        """Where a reader that has this entry goes on."""
+        return FeedMark(xact=self.xact, seq=self.seq)
+
+
+class FeedMark(Record):
+    """How far a reader of the journal has come, in the order in which entries became visible for good."""
+
+    xact: int = 0
+    seq: int = 0
 
 
 class Journal(Protocol):
@@ -431,8 +474,12 @@ class Journal(Protocol):
     def list(self, page: Page) -> Sequence[JournalEntry]:
         """`kind` filters by topic, `target` by subject."""
 
-    def after(self, seq: int, *, topic: str, limit: int) -> Sequence[JournalEntry]:
-        """Entries of that topic numbered higher than `seq`, oldest first."""
+    def after(self, mark: FeedMark, *, topic: str, limit: int) -> Sequence[JournalEntry]:
+        """Entries of that topic behind the mark, in the order of marks.
+
+        Only what lies below every transaction that still runs: no entry can turn up later between those handed out, so
+        that whoever goes on from the last one's mark skips none.
+        """
 
 
 class StoredReport(Record):
@@ -475,6 +522,8 @@ class Tx(Protocol):
     journal: Journal
     reports: Reports
     facts: Facts
+    placements: Placements
+    hosts: Hosts
 
     def now(self) -> Micros:
         """The store's time, one value for the whole transaction: the database's clock on PostgreSQL (taken after the

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import sqlalchemy as sa
 
 from fleetwarden.domain.identifiers import JsonValue
-from fleetwarden.ports.stores import JournalEntry, Page
-from fleetwarden.store import columns, schema
+from fleetwarden.ports.stores import FeedMark, JournalEntry, Page
+from fleetwarden.store import columns, feed, schema
 from fleetwarden.store.columns import document, prose, text
 from fleetwarden.store.session import Session
 from fleetwarden.store.statements import Listing, Row, Statement, param, write
@@ -16,11 +16,12 @@ from fleetwarden.store.statements import Listing, Row, Statement, param, write
 __all__ = ["StoredJournal"]
 
 _J = schema.journal
-_INSERT = Statement(write(_J).returning(*_J.c))
+_GIVEN = [column.name for column in _J.c if column.name not in ("seq", "xact")]
+_INSERT = Statement(write(_J, given=_GIVEN).values(xact=feed.ThisTransaction()).returning(*_J.c))
 _AFTER = Statement(
     sa.select(*_J.c)
-    .where(_J.c.seq > param("seq"), _J.c.topic == param("topic", str))
-    .order_by(_J.c.seq)
+    .where(_J.c.topic == param("topic", str), feed.further(_J.c.xact, _J.c.seq), feed.finished(_J.c.xact))
+    .order_by(_J.c.xact, _J.c.seq)
     .limit(param("limit"))
 )
 _LISTING = Listing(_J, at="at", target="subject", kind="topic")
@@ -28,7 +29,7 @@ _LISTING = Listing(_J, at="at", target="subject", kind="topic")
 
 @columns.reading("journal entry")
 def _entry(row: Row) -> JournalEntry:
-    seq, at, topic, actor, subject, severity, summary, detail = row
+    seq, at, topic, actor, subject, severity, summary, detail, xact = row
     return JournalEntry(
         seq=seq,
         at=at,
@@ -38,6 +39,7 @@ def _entry(row: Row) -> JournalEntry:
         severity=severity,
         summary=summary,
         detail=columns.plain_json(detail),
+        xact=xact,
     )
 
 
@@ -73,5 +75,6 @@ class StoredJournal:
         statement, values = _LISTING.ask(page)
         return [_entry(row) for row in self._session.rows(statement, **values)]
 
-    def after(self, seq: int, *, topic: str, limit: int) -> Sequence[JournalEntry]:
-        return [_entry(row) for row in self._session.rows(_AFTER, seq=seq, topic=topic, limit=limit)]
+    def after(self, mark: FeedMark, *, topic: str, limit: int) -> Sequence[JournalEntry]:
+        behind = {"after_xact": mark.xact, "after_seq": mark.seq}
+        return [_entry(row) for row in self._session.rows(_AFTER, **behind, topic=topic, limit=limit)]

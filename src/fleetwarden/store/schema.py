@@ -13,12 +13,15 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
+from fleetwarden.store import schema_planes as _planes
+from fleetwarden.store.schema_epochs import epochs, number_floors
 from fleetwarden.store.schema_parts import METADATA
 from fleetwarden.store.schema_parts import index as _index
 from fleetwarden.store.schema_parts import integer as _integer
 from fleetwarden.store.schema_parts import seq as _seq
 from fleetwarden.store.schema_parts import table as _table
 from fleetwarden.store.schema_parts import text as _text
+from fleetwarden.store.schema_teams import votes
 
 __all__ = [
     "METADATA",
@@ -26,16 +29,22 @@ __all__ = [
     "VERSION_TABLE",
     "approvals",
     "decisions",
+    "epochs",
     "executions",
     "facts",
     "freezes",
+    "host_sightings",
+    "hosts",
     "journal",
     "leases",
+    "number_floors",
     "outbox",
     "overrides",
+    "placements",
     "reports",
     "tokens",
     "version_table",
+    "votes",
     "work_items",
 ]
 
@@ -91,6 +100,7 @@ approvals = _table(
     _text("note"),
     _integer("ended_at", null=True),
     _integer("superseded_by", null=True),
+    _integer("warned_at", null=True),  # when people were told that it will expire soon
     _index("approvals_pending", "kind", "target", where="status = 'pending'", unique=True),
     _index("approvals_open", "target", "seq", where="status IN ('pending', 'granted')"),
     _index("approvals_in_status", "status", "seq"),
@@ -207,6 +217,7 @@ freezes = _table(
     _integer("until", null=True),
     _integer("lifted_at", null=True),
     _text("lifted_by"),
+    _integer("told_at", null=True),  # when it was written down that it ended by itself
     _index("freezes_standing", "seq", where="lifted_at IS NULL"),
 )
 
@@ -230,6 +241,7 @@ tokens = _table(
     _integer("created_at"),
     _integer("expires_at", null=True),
     _integer("revoked_at", null=True),
+    sa.Column("teams", sa.Text(), nullable=False, server_default="[]"),
     _index("tokens_live_name", "live_name", unique=True),
     _index("tokens_digest", "secret_digest", unique=True),
 )
@@ -244,8 +256,11 @@ journal = _table(
     _text("severity"),
     _text("summary"),
     _text("detail"),
+    # PostgreSQL: the transaction that wrote it, for readers that must skip nothing; 0 on SQLite and from before
+    _integer("xact", default="0"),
     _index("journal_of_topic", "topic", "seq"),
     _index("journal_of_subject", "subject", "seq"),
+    _index("journal_feed", "topic", "xact", "seq"),
 )
 
 reports = _table(
@@ -264,6 +279,8 @@ facts = _table(
     _text("value"),
     _integer("at"),
 )
+
+placements, hosts, host_sightings = _planes.placements, _planes.hosts, _planes.host_sightings
 
 # What Alembic would make for itself.  It is no part of METADATA: it says which METADATA stands in the database.
 version_table = sa.Table(

@@ -19,8 +19,9 @@ def seq() -> sa.Column[int]:
     return sa.Column("seq", _BIG, sa.Identity(), primary_key=True)
 
 
-def integer(name: str, *refers: sa.ForeignKey, null: bool = False) -> sa.Column[int]:
-    return sa.Column(name, _BIG, *refers, nullable=null)
+def integer(name: str, *refers: sa.ForeignKey, null: bool = False, default: str | None = None) -> sa.Column[int]:
+    """`default`: the server's, for a column that was added to a table with rows in it."""
+    return sa.Column(name, _BIG, *refers, nullable=null, server_default=default)
 
 
 def text(name: str, *, null: bool = False) -> sa.Column[str]:

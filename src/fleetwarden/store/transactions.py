@@ -13,9 +13,10 @@ from contextlib import contextmanager
 
 from fleetwarden.domain.errors import Refused
 from fleetwarden.domain.identifiers import Micros
-from fleetwarden.ports import stores
+from fleetwarden.ports import epochs, planes, stores
 from fleetwarden.store.approvals import StoredApprovals
 from fleetwarden.store.decisions import StoredDecisions
+from fleetwarden.store.epochs import StoredEpochs
 from fleetwarden.store.executions import StoredExecutions
 from fleetwarden.store.facts import StoredFacts
 from fleetwarden.store.freezes import StoredFreezes
@@ -23,6 +24,7 @@ from fleetwarden.store.journal import StoredJournal
 from fleetwarden.store.leases import StoredLeases
 from fleetwarden.store.outbox import StoredOutbox
 from fleetwarden.store.overrides import StoredOverrides
+from fleetwarden.store.planes import StoredHosts, StoredPlacements
 from fleetwarden.store.reports import StoredReports
 from fleetwarden.store.session import Session
 from fleetwarden.store.tokens import StoredTokens
@@ -48,6 +50,9 @@ class Transaction:
         self.journal: stores.Journal = StoredJournal(session)
         self.reports: stores.Reports = StoredReports(session)
         self.facts: stores.Facts = StoredFacts(session)
+        self.epochs: epochs.Epochs = StoredEpochs(session)
+        self.placements: planes.Placements = StoredPlacements(session)
+        self.hosts: planes.Hosts = StoredHosts(session)
 
     def now(self) -> Micros:
         return self._session.now()

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
+from fleetwarden.ports.stores import FeedMark
 from tests.contract.store.records import decide, request
 
 QUERIES = {
@@ -34,7 +35,7 @@ QUERIES = {
     "lease": lambda tx: tx.leases.acquire("tick", "0", "plane", 5),
     "freezes": lambda tx: tx.freezes.active(),
     "token": lambda tx: tx.tokens.by_digest("d"),
-    "notices": lambda tx: tx.journal.after(5, topic="notice", limit=3),
+    "notices": lambda tx: tx.journal.after(FeedMark(seq=5), topic="notice", limit=3),
 }
 LARGE = {"decisions", "outbox", "executions", "approvals", "work_items", "journal"}
 

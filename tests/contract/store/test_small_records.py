@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleetwarden.domain.errors import Conflict, Misconfigured, NotFound, Refused
-from fleetwarden.ports.stores import Page
+from fleetwarden.ports.stores import FeedMark, Page
 
 
 @pytest.mark.req("POL-12")
@@ -142,9 +142,11 @@ def test_the_journal_is_read_on_from_an_entry(store):
         return [tx.journal.write(topic=topic, actor="p", summary=topic).seq for topic in ("notice", "token") * 3]
 
     seqs = store.transact("write", run)
-    after = store.read(lambda tx: tx.journal.after(seqs[0], topic="notice", limit=10))
+    [first] = store.read(lambda tx: tx.journal.after(FeedMark(), topic="notice", limit=1))
+    assert first.seq == seqs[0]
+    after = store.read(lambda tx: tx.journal.after(first.mark, topic="notice", limit=10))
     assert [one.seq for one in after] == [seqs[2], seqs[4]]
-    assert [one.seq for one in store.read(lambda tx: tx.journal.after(0, topic="notice", limit=1))] == [seqs[0]]
+    assert store.read(lambda tx: tx.journal.after(after[-1].mark, topic="notice", limit=10)) == []
 
 
 def test_a_report_is_kept_whole(store):
