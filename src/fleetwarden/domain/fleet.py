@@ -116,6 +116,12 @@ class Service(Record):
     scaling: ScalingBlock | None = None
     scaling_error: ScalingError | None = None
     source: str = ""
+    # What follows is layered on at run time, never declared: see `domain.desired`.
+    override: str = ""  # the id of the operator's override that holds
+    asked_by: str = ""  # whose override it is
+    count_set: bool = False  # the override names the count: it outranks a scaling block
+    held: str = ""  # what somebody else set and is held, with the commands that end that
+    paused: str = ""  # why nothing is proposed for it at all
 
     @property
     def substrate(self) -> str:
@@ -165,6 +171,7 @@ class Presence(StrEnum):
     NEVER_STARTED = "never_started"
     NOT_SINCE_BOOT = "not_since_boot"
     STOPPED_BY_US = "stopped_by_us"
+    STOPPED_BY_OTHER = "stopped_by_other"  # set so by somebody else; a crash or a kill is none
 
 
 class ObservedInstance(Record):
@@ -197,3 +204,4 @@ class ObservedService(Record):
     stop_key: str = ""  # outbox key of the stop that emptied it, where known
     detail: str = ""
     since: Micros | None = None  # since when it has this status, where known
+    writer: str = ""  # who last set its wanted count, version or stop, where known

@@ -47,6 +47,8 @@ PREFIXES = {
     "F": "freeze",
     "R": "report",
     "N": "notice",
+    "O": "override",
+    "C": "foreign change",
 }
 LONG_PREFIX = {"A": "action_approval"}
 _CANONICAL = msgspec.json.Encoder(order="sorted")

@@ -29,6 +29,7 @@ from fleetwarden.domain.budgets import Use
 from fleetwarden.domain.identifiers import JsonValue, Micros
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState, WorkState
 from fleetwarden.ports.epochs import Epochs
+from fleetwarden.ports.desired import Baselines, ForeignChanges, ServiceOverrides
 from fleetwarden.ports.planes import Hosts, Placements
 
 T = TypeVar("T")
@@ -524,6 +525,9 @@ class Tx(Protocol):
     facts: Facts
     placements: Placements
     hosts: Hosts
+    service_overrides: ServiceOverrides
+    foreign: ForeignChanges
+    baselines: Baselines
 
     def now(self) -> Micros:
         """The store's time, one value for the whole transaction: the database's clock on PostgreSQL (taken after the

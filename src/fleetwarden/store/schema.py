@@ -14,6 +14,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from fleetwarden.store import schema_planes as _planes
+from fleetwarden.store.schema_desired import baselines, foreign_changes, service_overrides
 from fleetwarden.store.schema_epochs import epochs, number_floors
 from fleetwarden.store.schema_parts import METADATA
 from fleetwarden.store.schema_parts import index as _index
@@ -28,10 +29,12 @@ __all__ = [
     "REVISIONS",
     "VERSION_TABLE",
     "approvals",
+    "baselines",
     "decisions",
     "epochs",
     "executions",
     "facts",
+    "foreign_changes",
     "freezes",
     "host_sightings",
     "hosts",
@@ -42,6 +45,7 @@ __all__ = [
     "overrides",
     "placements",
     "reports",
+    "service_overrides",
     "tokens",
     "version_table",
     "votes",

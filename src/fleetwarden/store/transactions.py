@@ -13,10 +13,11 @@ from contextlib import contextmanager
 
 from fleetwarden.domain.errors import Refused
 from fleetwarden.domain.identifiers import Micros
-from fleetwarden.ports import epochs, planes, stores
+from fleetwarden.ports import desired, epochs, planes, stores
 from fleetwarden.store.approvals import StoredApprovals
 from fleetwarden.store.decisions import StoredDecisions
 from fleetwarden.store.epochs import StoredEpochs
+from fleetwarden.store.desired import StoredBaselines, StoredForeignChanges, StoredServiceOverrides
 from fleetwarden.store.executions import StoredExecutions
 from fleetwarden.store.facts import StoredFacts
 from fleetwarden.store.freezes import StoredFreezes
@@ -53,6 +54,9 @@ class Transaction:
         self.epochs: epochs.Epochs = StoredEpochs(session)
         self.placements: planes.Placements = StoredPlacements(session)
         self.hosts: planes.Hosts = StoredHosts(session)
+        self.service_overrides: desired.ServiceOverrides = StoredServiceOverrides(session)
+        self.foreign: desired.ForeignChanges = StoredForeignChanges(session)
+        self.baselines: desired.Baselines = StoredBaselines(session)
 
     def now(self) -> Micros:
         return self._session.now()
