@@ -29,6 +29,7 @@ from fleetwarden.domain.budgets import Use
 from fleetwarden.domain.identifiers import JsonValue, Micros
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState, WorkState
 from fleetwarden.ports.epochs import Epochs
+from fleetwarden.domain.repeated_failures import Streak
 from fleetwarden.ports.desired import Baselines, ForeignChanges, ServiceOverrides
 from fleetwarden.ports.planes import Hosts, Placements
 
@@ -128,6 +129,12 @@ class Executions(Protocol):
         """The newest by `at` (not by row order) that is not recovery_pending."""
 
     def latest_by_target(self, targets: Sequence[str]) -> Mapping[str, ActionExecution]: ...
+
+    def failing(self, targets: Sequence[str], since: Micros) -> Sequence[Streak]:
+        """Requests on these targets that failed after `since` (exclusive) and did not succeed since then.
+
+        A success of another kind on the target ends a row too.  Dry runs and unknown outcomes count for nothing.
+        """
 
     def list(self, page: Page) -> Sequence[ActionExecution]: ...
 
@@ -523,6 +530,7 @@ class Tx(Protocol):
     journal: Journal
     reports: Reports
     facts: Facts
+    epochs: Epochs
     placements: Placements
     hosts: Hosts
     service_overrides: ServiceOverrides

@@ -14,8 +14,9 @@ import sqlalchemy as sa
 from fleetwarden.domain.actions import ActionExecution, ActionRequest, ExecutionState, Outcome
 from fleetwarden.domain.identifiers import Micros
 from fleetwarden.domain.lifecycles import OutboxState
+from fleetwarden.domain.repeated_failures import Streak
 from fleetwarden.ports.stores import ExecutionDraft, Page
-from fleetwarden.store import columns, schema
+from fleetwarden.store import columns, schema, streaks
 from fleetwarden.store.columns import document, prose, text
 from fleetwarden.store.session import Session
 from fleetwarden.store.statements import Listing, Row, Statement, each_of, one_of, param, write
@@ -160,6 +161,9 @@ class StoredExecutions:
         rows = self._session.rows(_LATEST_BY_TARGET, targets=self._session.array(targets))
         found = map(_execution, rows)
         return {execution.target: execution for execution in found}
+
+    def failing(self, targets: Sequence[str], since: Micros) -> Sequence[Streak]:
+        return streaks.failing(self._session, targets, since)
 
     def list(self, page: Page) -> Sequence[ActionExecution]:
         statement, values = _LISTING.ask(page)

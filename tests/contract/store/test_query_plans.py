@@ -25,6 +25,7 @@ QUERIES = {
     "last_called": lambda tx: tx.outbox.last_called("web"),
     "latest execution": lambda tx: tx.executions.latest_of_target("web"),
     "latest executions": lambda tx: tx.executions.latest_by_target(["web", "db"]),
+    "failing": lambda tx: tx.executions.failing(["web", "db"], 5),
     "executions of an action": lambda tx: tx.executions.of_action(1),
     "rebuild": lambda tx: tx.executions.rebuild(5),
     "open approvals": lambda tx: tx.approvals.open_of("web", "restart_service"),
