@@ -154,7 +154,7 @@ def test_an_older_database_is_moved_up_by_the_migrations(tmp_path, older, monkey
     def migrate(dialect, connect, to="head"):
         connection = connect()
         asked.append((dialect, connection.in_transaction))
-        connection.execute(f"UPDATE {schema.VERSION_TABLE} SET version_num = '0001'")
+        connection.execute(f"UPDATE {schema.VERSION_TABLE} SET version_num = '{schema.REVISIONS[-1]}'")
 
     monkeypatch.setattr(revisions, "migrate", migrate)
     open_store(str(path), FakeClock()).close()

@@ -28,9 +28,9 @@ from fleetwarden.domain.actions import (
 from fleetwarden.domain.budgets import Use
 from fleetwarden.domain.identifiers import JsonValue, Micros
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState, WorkState
-from fleetwarden.ports.epochs import Epochs
 from fleetwarden.domain.repeated_failures import Streak
 from fleetwarden.ports.desired import Baselines, ForeignChanges, ServiceOverrides
+from fleetwarden.ports.epochs import Epochs
 from fleetwarden.ports.planes import Hosts, Placements
 
 T = TypeVar("T")

@@ -14,6 +14,7 @@ from fleetwarden.domain.errors import Misconfigured
 from fleetwarden.ports.stores import Page, Tx
 from fleetwarden.ports.system import Clock
 from fleetwarden.store.capabilities import require_capabilities
+from fleetwarden.store.file_systems import refuse_network_file_system
 from fleetwarden.store.ownership import LockHolder, lock_holder
 
 if TYPE_CHECKING:
@@ -55,10 +56,12 @@ def open_store(url: str, clock: Clock, *, synchronous_off: bool = False) -> Sqli
     else:
         if not path.parent.is_dir():
             raise Misconfigured(f"the folder {path.parent} of the database does not exist", hint="create it first")
+        refuse_network_file_system(path)
         from fleetwarden.store.sqlite_engine import SqliteStore
 
         store = SqliteStore(path, clock, synchronous_off=synchronous_off)
     try:
+        _refuse_if_elsewhere(store)
         require_capabilities(store)
         if path is not None:
             _take_from_the_dead(store)
@@ -66,6 +69,21 @@ def open_store(url: str, clock: Clock, *, synchronous_off: bool = False) -> Sqli
         store.close()
         raise
     return store
+
+
+def _refuse_if_elsewhere(store: SqliteStore | PostgresqlStore) -> None:
+    """Of a store and its copy exactly one goes on: refuse the one that was left, and one that is not complete yet."""
+    moved, arriving = store.read(lambda tx: (tx.epochs.moved_to(), tx.epochs.arriving()))
+    if moved:
+        raise Misconfigured(
+            f"this store was copied to {moved}, which goes on in its place",
+            hint="FLEET_STORE_URL names that one; to go back, 'fleetwarden db backup' this one and 'db restore' it",
+        )
+    if arriving:
+        raise Misconfigured(
+            "a copy into this store was begun and has not been finished",
+            hint="run the same 'fleetwarden db copy' again, it finishes it",
+        )
 
 
 def _take_from_the_dead(store: SqliteStore | PostgresqlStore) -> None:

@@ -23,7 +23,16 @@ if TYPE_CHECKING:
 
     import psycopg
 
-__all__ = ["creation", "ensure_postgresql", "ensure_sqlite", "migrate"]
+__all__ = [
+    "HEAD",
+    "creation",
+    "ensure_postgresql",
+    "ensure_sqlite",
+    "migrate",
+    "postgresql_revision",
+    "refuse_if_unknown",
+    "sqlite_revision",
+]
 
 HEAD = REVISIONS[-1]
 _READ_REVISION = f"SELECT version_num FROM {VERSION_TABLE}"  # noqa: S608 -- a constant of ours
@@ -46,11 +55,11 @@ def ensure_sqlite(connection: sqlite3.Connection, where: str) -> None:
 
     All of it is one transaction: killed in the middle, the database is as it was.
     """
-    revision = _sqlite_revision(connection)
+    revision = sqlite_revision(connection)
     if revision == HEAD:
         return
     if revision is not None:
-        _refuse_if_unknown(revision, where)
+        refuse_if_unknown(revision, where)
         migrate("sqlite", lambda: connection)
         return
     if connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is not None:
@@ -66,7 +75,8 @@ def ensure_sqlite(connection: sqlite3.Connection, where: str) -> None:
         raise
 
 
-def _sqlite_revision(connection: sqlite3.Connection) -> str | None:
+def sqlite_revision(connection: sqlite3.Connection) -> str | None:
+    """Which schema a file has; None if it has none of ours."""
     try:
         row = connection.execute(_READ_REVISION).fetchone()
     except sqlite3.OperationalError as error:
@@ -82,15 +92,15 @@ def ensure_postgresql(connect: Callable[[], psycopg.Connection[Any]], where: str
     `connect` makes connections in autocommit mode.  Raises Misconfigured like `ensure_sqlite`.
     """
     with connect() as connection:
-        if _postgresql_revision(connection) == HEAD:
+        if postgresql_revision(connection) == HEAD:
             return
         connection.execute("SET lock_timeout = 0")  # the other one's migration takes as long as it takes
         connection.execute("SELECT pg_advisory_lock(%s)", [_MIGRATION_LOCK])
-        revision = _postgresql_revision(connection)  # the one before us may have done it
+        revision = postgresql_revision(connection)  # the one before us may have done it
         if revision == HEAD:
             return
         if revision is not None:
-            _refuse_if_unknown(revision, where)
+            refuse_if_unknown(revision, where)
             migrate("postgresql+psycopg", lambda: _in_transactions(connect()))
             return
         with connection.transaction():
@@ -98,7 +108,8 @@ def ensure_postgresql(connect: Callable[[], psycopg.Connection[Any]], where: str
                 connection.execute(statement.encode())
 
 
-def _postgresql_revision(connection: psycopg.Connection[Any]) -> str | None:
+def postgresql_revision(connection: psycopg.Connection[Any]) -> str | None:
+    """Which schema a database has; None if it has none of ours."""
     there = connection.execute("SELECT to_regclass(%s) IS NOT NULL", [VERSION_TABLE]).fetchone()
     if there is None or not there[0]:
         return None
@@ -111,7 +122,8 @@ def _in_transactions(connection: psycopg.Connection[Any]) -> psycopg.Connection[
     return connection
 
 
-def _refuse_if_unknown(revision: str, where: str) -> None:
+def refuse_if_unknown(revision: str, where: str) -> None:
+    """Raise Misconfigured for a schema that a newer version made."""
     if revision not in REVISIONS:
         raise Misconfigured(
             f"{where} has schema {revision}, this version knows schemas up to {HEAD}",

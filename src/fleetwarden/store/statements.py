@@ -86,7 +86,36 @@ def write(table: sa.Table, *, given: Iterable[str] | None = None) -> Insert:
     PostgreSQL's construct serves SQLite too: both spell RETURNING and ON CONFLICT the same way.
     """
     names = [column.name for column in table.c if column.name != "seq"] if given is None else list(given)
-    return _insert(table).values({name: sa.bindparam(name, type_=table.c[name].type) for name in names})
+    values: dict[str, Any] = {name: sa.bindparam(name, type_=table.c[name].type) for name in names}
+    if given is None and "seq" in table.c:
+        values["seq"] = _NextNumber(sa.literal_column(f"'{table.name}'"))
+    return _insert(table).values(values)
+
+
+class _NextNumber(FunctionElement[Any]):
+    """A row's number: the database's next one, but on SQLite above the floor that an epoch has set.
+
+    PostgreSQL's counters are moved themselves when an epoch begins.
+    """
+
+    inherit_cache = True
+    type = _INTEGER
+    name = "next_number"
+
+
+@compiles(_NextNumber, "sqlite")
+def _next_number_sqlite(element: _NextNumber, compiler: SQLCompiler, **options: Any) -> str:
+    quoted = compiler.process(element.clauses, **options)
+    table = quoted.strip("()").strip("'")
+    return (
+        f"(SELECT floor + 1 FROM number_floors WHERE name = '{table}' "  # noqa: S608 -- a table's name, ours
+        f"AND floor >= (SELECT coalesce(max(seq), 0) FROM {table}))"
+    )
+
+
+@compiles(_NextNumber, "postgresql")
+def _next_number_postgresql(*_: Any, **__: Any) -> str:
+    return "DEFAULT"
 
 
 class _EachOf(FunctionElement[Any]):

@@ -16,8 +16,8 @@ from fleetwarden.domain.identifiers import Micros
 from fleetwarden.ports import desired, epochs, planes, stores
 from fleetwarden.store.approvals import StoredApprovals
 from fleetwarden.store.decisions import StoredDecisions
-from fleetwarden.store.epochs import StoredEpochs
 from fleetwarden.store.desired import StoredBaselines, StoredForeignChanges, StoredServiceOverrides
+from fleetwarden.store.epochs import StoredEpochs
 from fleetwarden.store.executions import StoredExecutions
 from fleetwarden.store.facts import StoredFacts
 from fleetwarden.store.freezes import StoredFreezes
