@@ -1,4 +1,4 @@
-"""What administrators and operators change beside the fleet itself: freezes, unknown outcomes, overrides, tokens.
+"""What administrators and operators change beside the fleet itself: unknown outcomes, overrides, tokens; and freezes.
 
 Works on a store alone, so that a stopped plane can still be frozen, settled and given a token.  Every change is one
 transaction with a line in the journal that says who and why.
@@ -9,94 +9,34 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from fleetwarden.app import views
-from fleetwarden.app.identity import Caller, Role, new_secret, read_roles, require, secret_digest
+from fleetwarden.app.freezing import Freezing
+from fleetwarden.app.identity import Caller, Role, new_secret, read_roles, require, require_somewhere, secret_digest
 from fleetwarden.controllers.recovery import Recovery
 from fleetwarden.domain import policy as policies
+from fleetwarden.domain.approvers import read_teams
 from fleetwarden.domain.errors import Conflict, Misconfigured
+from fleetwarden.domain.fleet import Fleet
 from fleetwarden.domain.identifiers import SECOND, JsonValue, parse_id
 from fleetwarden.domain.lifecycles import OutboxState
-from fleetwarden.domain.recovery import after_horizon
 from fleetwarden.ports.stores import Store, Tx
 
 __all__ = ["Administration"]
 
-FOR_MAX_S = 366 * 86_400
-REASON_MAX = 500  # it stands in every denial while the freeze holds
 TOKEN_FOR_MAX_S = 3660 * 86_400
 
 
-class Administration:
-    """Changes to the plane's own state.  `freeze_file` looks for a FREEZE file now and returns its path or ""."""
+class Administration(Freezing):
+    """Changes to the plane's own state, freezes included."""
 
-    def __init__(self, store: Store, recovery: Recovery, freeze_file: Callable[[], str]) -> None:
-        self._store = store
+    def __init__(
+        self,
+        store: Store,
+        recovery: Recovery,
+        freeze_file: Callable[[], str],
+        fleet: Callable[[], Fleet] | None = None,
+    ) -> None:
+        super().__init__(store, freeze_file, fleet)
         self._recovery = recovery
-        self._freeze_file = freeze_file
-
-    def freeze_status(self, caller: Caller) -> dict[str, JsonValue]:
-        """`{frozen, freezes, freeze_file, in_flight}`."""
-        require(caller, Role.VIEWER)
-        return self._store.read(self._frozen)
-
-    def freeze(self, caller: Caller, *, reason: str, for_s: float | None) -> dict[str, JsonValue]:
-        """Stop all actuation.  Once this has answered nothing further is fenced; `in_flight` names what is running.
-
-        Raises Forbidden, Misconfigured (`for_s` not in 1 s to 366 d).
-        """
-        require(caller, Role.OPERATOR)
-        if len(reason) > REASON_MAX:
-            raise Misconfigured(f"a reason of {len(reason)} characters is too long", hint=f"at most {REASON_MAX}")
-        if for_s is not None and not 1 <= for_s <= FOR_MAX_S:
-            raise Misconfigured(f"a freeze of {for_s} s is out of range", hint="1 second to 366 days")
-
-        def run(tx: Tx) -> dict[str, JsonValue]:
-            tx.lock_admission(exclusive=True)
-            until = None if for_s is None else tx.now() + int(for_s * SECOND)
-            made = tx.freezes.add(owner=caller.person, reason=reason, until=until)
-            tx.journal.write(
-                topic="freeze",
-                actor=caller.person,
-                severity="warning",
-                summary=f"{caller.person} froze the fleet" + (f": {reason}" if reason else ""),
-                detail={"freeze": made.seq},
-            )
-            return self._frozen(tx)
-
-        return self._store.transact("freeze_on", run)
-
-    def thaw(self, caller: Caller, *, reason: str) -> dict[str, JsonValue]:
-        """End every freeze that a command made.  A FREEZE file stays until it is removed, and the answer says so."""
-        require(caller, Role.OPERATOR)
-
-        def run(tx: Tx) -> dict[str, JsonValue]:
-            tx.lock_admission(exclusive=True)
-            for one in tx.freezes.active():
-                tx.freezes.lift(one.seq, caller.person)
-            tx.journal.write(
-                topic="freeze",
-                actor=caller.person,
-                severity="warning",
-                summary=f"{caller.person} lifted the freeze" + (f": {reason}" if reason else ""),
-            )
-            return self._frozen(tx)
-
-        return self._store.transact("freeze_off", run)
-
-    def _frozen(self, tx: Tx) -> dict[str, JsonValue]:
-        active, file = tx.freezes.active(), self._freeze_file()
-        # An unknown outcome may still land until its horizon, or for ever where none is known.
-        running = [
-            one
-            for one in tx.outbox.in_state(OutboxState.RUNNING, OutboxState.RECOVERY_PENDING)
-            if one.state is OutboxState.RUNNING or one.negatives_by_person or not after_horizon(one, tx.now())
-        ]
-        return {
-            "frozen": bool(active or file),
-            "freezes": [views.freeze(one) for one in active],
-            "freeze_file": file or None,
-            "in_flight": [one.id for one in running],
-            "in_flight_actions": [views.record(one) for one in running],
-        }
 
     def unknown(self, caller: Caller) -> dict[str, JsonValue]:
         """Actions whose outcome is unknown."""
@@ -106,14 +46,14 @@ class Administration:
 
     def settle(self, caller: Caller, action: str, *, outcome: str, reason: str) -> views.Item:
         """A person's word on an unknown outcome.  Raises NotFound, Conflict, Refused (before the horizon)."""
-        require(caller, Role.OPERATOR)
+        require_somewhere(caller, Role.OPERATOR)
         if outcome not in ("succeeded", "failed"):
             raise Misconfigured(f"an outcome is settled as succeeded or failed, not as {outcome!r}")
         if not reason.strip():
             raise Misconfigured("a settlement needs a reason", hint="say what you looked at and saw")
-        record = self._recovery.settle_by_person(
-            parse_id("X", action), succeeded=outcome == "succeeded", reason=reason, by=caller.person
-        )
+        seq = parse_id("X", action)
+        require(caller, Role.OPERATOR, self._store.read(lambda tx: tx.outbox.get(seq)).request.group)
+        record = self._recovery.settle_by_person(seq, succeeded=outcome == "succeeded", reason=reason, by=caller.person)
         return views.record(record)
 
     def put_override(self, caller: Caller, name: str, rule: Mapping[str, JsonValue], *, active: bool) -> views.Item:
@@ -165,11 +105,18 @@ class Administration:
         return [views.override(one) for one in self._store.read(lambda tx: tx.overrides.all())]
 
     def create_token(
-        self, caller: Caller, *, name: str, roles: tuple[str, ...], person: str, for_s: float | None
+        self,
+        caller: Caller,
+        *,
+        name: str,
+        roles: tuple[str, ...],
+        person: str,
+        for_s: float | None,
+        teams: tuple[str, ...] = (),
     ) -> dict[str, JsonValue]:
         """A new token; the answer holds its secret, which is shown once and never stored."""
         require(caller, Role.ADMIN)
-        wanted = read_roles(roles)
+        wanted, members = read_roles(roles), read_teams(teams)
         if not name or len(name) > 63:
             raise Misconfigured("a token's name has 1 to 63 characters")
         if for_s is not None and not 1 <= for_s <= TOKEN_FOR_MAX_S:
@@ -179,14 +126,20 @@ class Administration:
         def run(tx: Tx) -> views.Item:
             until = None if for_s is None else tx.now() + int(for_s * SECOND)
             made = tx.tokens.add(
-                name=name, secret_digest=secret_digest(secret), roles=wanted, person=person or name, expires_at=until
+                name=name,
+                secret_digest=secret_digest(secret),
+                roles=wanted,
+                person=person or name,
+                expires_at=until,
+                teams=members,
             )
             tx.journal.write(
                 topic="token",
                 actor=caller.person,
                 subject=name,
                 severity="warning",
-                summary=f"{caller.person} made the token {name} ({', '.join(wanted)}) for {person or name}",
+                summary=f"{caller.person} made the token {name} ({', '.join(wanted)}) for {person or name}"
+                + (f", team {', '.join(members)}" if members else ""),
             )
             return views.token(made)
 

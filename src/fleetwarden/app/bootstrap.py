@@ -33,6 +33,8 @@ from fleetwarden.controllers.approvals import WORK_KIND as APPROVED_ACTION
 from fleetwarden.controllers.approvals import ApprovalDesk
 from fleetwarden.controllers.executor import CADENCE as EXECUTOR
 from fleetwarden.controllers.executor import Executor, ExecutorLimits
+from fleetwarden.controllers.expiry import CADENCE as EXPIRY
+from fleetwarden.controllers.expiry import Expiry
 from fleetwarden.controllers.gate import Gate
 from fleetwarden.controllers.loop import Loop, Subscription
 from fleetwarden.controllers.messenger import CADENCE as NOTIFIER
@@ -154,6 +156,7 @@ class Plane:
             store, files, self._sightings, self.wakes, self.executor.executing, watch_window_s=window
         )
         self.desk = ApprovalDesk(self.ids, store, files, self._sightings, self.gate, self.wakes)
+        self.expiry = Expiry(store, files, self.desk, self.wakes)
         self.reconciler = Reconciler(
             self.ids,
             store,
@@ -188,6 +191,7 @@ class Plane:
             Subscription(name="worker", interval_s=1.0, run=lambda _: self.worker.run(), leased=False),
             Subscription(name="configuration", interval_s=settings.fleet_config_poll_s, run=self._reread, leased=False),
             Subscription(name=NOTIFIER, interval_s=5.0, run=lambda _: self.messenger.run(), vital=False),
+            Subscription(name=EXPIRY, interval_s=5.0, run=lambda _: self.expiry.run(), vital=False),
             Subscription(name="supervision", interval_s=5.0, run=self._supervise, leased=False),
         ]
         if settings.fleet_reconciler:
@@ -236,7 +240,9 @@ class Plane:
             data_dir=str(settings.fleet_data_dir),
         )
         self.lists = Lists(self.store)
-        self.administration = Administration(self.store, self.recovery, self.configuration.freeze_file)
+        self.administration = Administration(
+            self.store, self.recovery, self.configuration.freeze_file, lambda: self.configuration.current().fleet
+        )
         self.approving = Approving(self.desk)
         self.fleet = FleetViews(
             self.clock,
@@ -316,7 +322,9 @@ class Offline:
             self.store, configuration, sightings, Wakes(), frozenset, watch_window_s=settings.deploy_watch_window
         )
         self.lists = Lists(self.store)
-        self.administration = Administration(self.store, recovery, configuration.freeze_file)
+        self.administration = Administration(
+            self.store, recovery, configuration.freeze_file, lambda: configuration.current().fleet
+        )
 
     def close(self) -> None:
         self.store.close()

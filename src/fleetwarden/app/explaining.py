@@ -38,7 +38,8 @@ class Explaining:
             raise NotFound(f"no service {name!r} in the registry")
         seen = self._fleet.seen(name, self._store.read(lambda tx: tx.now()))
         need = converge(service, seen)
-        ruling, last, standing_decision = self._store.read(lambda tx: self._ask(tx, service, seen, need))
+        file = self._configuration.freeze_file()
+        ruling, last, standing_decision = self._store.read(lambda tx: self._ask(tx, service, seen, need, file))
         answer: dict[str, JsonValue] = {
             "service": name,
             "at": item["at"],
@@ -80,7 +81,7 @@ class Explaining:
         }
 
     def _ask(
-        self, tx: Tx, service: Service, seen: ObservedService | None, need: object
+        self, tx: Tx, service: Service, seen: ObservedService | None, need: object, freeze_file: str
     ) -> tuple[Ruling | None, ActionDecision | None, ActionDecision | None]:
         last = tx.decisions.latest_by_target([service.name]).get(service.name)
         if not isinstance(need, Need) or seen is None:
@@ -94,7 +95,7 @@ class Explaining:
             by="reconciler",
             acting=self._fleet.facts.acting,
         )
-        ruling = rule_on(tx, self._configuration.current(), self._configuration.freeze_file(), request)
+        ruling = rule_on(tx, self._configuration.current(), freeze_file, request)
         return ruling, last, tx.decisions.latest(need.kind, service.name, Source.RECONCILER)
 
 

@@ -14,6 +14,7 @@ from fleetwarden.controllers.loop import TickState
 from fleetwarden.controllers.reconciler import Reconciler, Standing
 from fleetwarden.controllers.sightings import Sightings
 from fleetwarden.controllers.supervision import Supervision
+from fleetwarden.domain import freezing
 from fleetwarden.domain.actions import ActionDecision, ActionExecution
 from fleetwarden.domain.errors import NotFound
 from fleetwarden.domain.fleet import Mode, ObservedService, Service, ServiceStatus
@@ -53,13 +54,15 @@ class PlaneFacts:
 
 
 class _Rows:
-    """What one read transaction says of all services."""
+    """What one read transaction says of all services, and the FREEZE file that was there before it."""
 
-    def __init__(self, tx: Tx, names: list[str]) -> None:
+    def __init__(self, tx: Tx, names: list[str], freeze_file: str) -> None:
+        self.freeze_file = freeze_file
         self.now = tx.now()
         self.decisions: Mapping[str, ActionDecision] = tx.decisions.latest_by_target(names)
         self.executions: Mapping[str, ActionExecution] = tx.executions.latest_by_target(names)
-        self.freezes = [views.freeze(one) for one in tx.freezes.active()]
+        self.active = tx.freezes.active()
+        self.freezes = [views.freeze(one) for one in self.active]
         self.open = {
             one.request.target: one
             for one in tx.outbox.in_state(OutboxState.PREPARED, OutboxState.RUNNING, OutboxState.RECOVERY_PENDING)
@@ -112,7 +115,8 @@ class FleetViews:
 
     def _rows(self) -> tuple[dict[str, Service], _Rows]:
         services = dict(sorted(self._configuration.current().last_good_fleet.services.items()))
-        return services, self._store.read(lambda tx: _Rows(tx, list(services)))
+        file = self._configuration.freeze_file()  # no file is looked for inside a transaction
+        return services, self._store.read(lambda tx: _Rows(tx, list(services), file))
 
     def _service(self, service: Service, rows: _Rows) -> views.Item:
         seen = self.seen(service.name, rows.now)
@@ -124,6 +128,7 @@ class FleetViews:
             "id": service.name,
             "name": service.name,
             "group": service.group or None,
+            "owner": service.owner or None,
             "substrate": service.substrate or None,
             "mode": service.mode.value,
             "acts": service.mode is Mode.LIVE and service.substrate in self.facts.acting,
@@ -145,7 +150,7 @@ class FleetViews:
             "reason": _reason(standing, self.facts.reconciler_on),
             "reason_code": "reconciler_off" if standing is None else standing.code,
             "overrides": None,
-            "freeze": rows.freezes or None,
+            "freeze": _freezes_of(service, rows) or None,
             "at": rfc3339(rows.now),
         }
         if service.scaling_error is not None:
@@ -166,7 +171,6 @@ class FleetViews:
         services, rows = self._rows()
         items = [self._service(one, rows) for one in services.values()]
         counts = {state: sum(1 for one in items if one["status"] == state) for state in map(str, ServiceStatus)}
-        frozen = self._configuration.freeze_file()
         return {
             "at": rfc3339(rows.now),
             "version": self.facts.version,
@@ -178,7 +182,7 @@ class FleetViews:
             "autoscaler": "off",
             "last_pass_s": self._since("fleet_reconciler"),
             "freezes": rows.freezes,
-            "freeze_file": frozen or None,
+            "freeze_file": rows.freeze_file or None,
             "approvals_waiting": rows.pending,
             "outcome_unknown": sum(1 for one in rows.open.values() if one.state is OutboxState.RECOVERY_PENDING),
             "health": self._supervision.evidence().status.value,
@@ -272,6 +276,16 @@ class FleetViews:
     def ready(self) -> bool:
         """Whether this plane serves (readiness probe)."""
         return self._supervision.evidence().ready
+
+
+def _freezes_of(service: Service, rows: _Rows) -> list[views.Item]:
+    """What holds something of what could be done to a service."""
+    told = [
+        views.freeze(one)
+        for one in rows.active
+        if freezing.covers_service(one.scope, one.value, service=service.name, group=service.group)
+    ]
+    return [*told, views.freeze_file(rows.freeze_file)] if rows.freeze_file else told
 
 
 def _observed(seen: ObservedService | None) -> views.Item | None:

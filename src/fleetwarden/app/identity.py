@@ -1,7 +1,8 @@
 """Who asks: tokens, roles, and the one place where they are checked.
 
 Only a digest of a token's secret is stored, so a copied database gives no access.  No token, no access, also on
-loopback.  A role is checked per operation, never per route or screen.
+loopback.  A role is checked per operation, never per route or screen.  `operator` and `approver` may be limited to one
+group of services (`approver:web`); such a role changes nothing outside it, and reads everything.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from enum import StrEnum
 
 from fleetwarden.domain.actions import Record
 from fleetwarden.domain.errors import Misconfigured, Refused
+from fleetwarden.domain.identifiers import name_problem
 from fleetwarden.ports.stores import Store, StoredToken
 
 __all__ = [
+    "LIMITED",
     "Caller",
     "Forbidden",
     "Role",
@@ -24,6 +27,7 @@ __all__ = [
     "authenticate_digest",
     "new_secret",
     "require",
+    "require_somewhere",
     "secret_digest",
 ]
 
@@ -56,22 +60,39 @@ class Forbidden(Refused):
     code = "forbidden"
 
 
+LIMITED = frozenset({Role.OPERATOR, Role.APPROVER})  # roles that can be limited to a group
+
+
 class Caller(Record):
-    """A person or robot with its roles.  `person` is what the ledger attributes."""
+    """A person or robot with its roles and teams.  `person` is what the ledger attributes and what votes."""
 
     person: str
     token: str
     roles: tuple[str, ...]
+    teams: tuple[str, ...] = ()
 
-    def may(self, role: Role) -> bool:
-        return any(role in _IMPLIES[Role(own)] for own in self.roles)
+    def may(self, role: Role, group: str | None = None) -> bool:
+        """Whether the caller has the role: for services of `group`, or (None) for the whole fleet."""
+        for own in self.roles:
+            name, _, limit = own.partition(":")
+            if role in _IMPLIES[Role(name)] and (not limit or role is Role.VIEWER or limit == group):
+                return True
+        return False
 
 
-def require(caller: Caller, role: Role) -> None:
-    """Raise Forbidden unless the caller has the role."""
-    if not caller.may(role):
+def require(caller: Caller, role: Role, group: str | None = None) -> None:
+    """Raise Forbidden unless the caller has the role: for services of `group`, or (None) for the whole fleet."""
+    if not caller.may(role, group):
         have = ", ".join(caller.roles) or "none"
-        raise Forbidden(f"this needs the role {role.value}; the token {caller.token!r} has: {have}")
+        where = "" if group is None else f" for group {group}" if group else " for services without a group"
+        raise Forbidden(f"this needs the role {role.value}{where}; the token {caller.token!r} has: {have}")
+
+
+def require_somewhere(caller: Caller, role: Role) -> None:
+    """Raise Forbidden unless the caller has the role for the whole fleet or for some group of it."""
+    limits = (own.partition(":")[2] for own in caller.roles)
+    if not any(caller.may(role, limit) for limit in limits):
+        require(caller, role)
 
 
 def new_secret() -> str:
@@ -100,7 +121,7 @@ def authenticate_digest(store: Store, wanted: str) -> Caller:
 
 
 def caller_of(token: StoredToken) -> Caller:
-    return Caller(person=token.person, token=token.name, roles=token.roles)
+    return Caller(person=token.person, token=token.name, roles=token.roles, teams=token.teams)
 
 
 def local_admin() -> Caller:
@@ -109,11 +130,18 @@ def local_admin() -> Caller:
 
 
 def read_roles(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Validate role names.  Raises Misconfigured naming the known ones."""
-    known = {role.value for role in Role}
-    wrong = [name for name in names if name not in known]
-    if wrong or not names:
-        raise Misconfigured(
-            f"unknown role {wrong[0]!r}" if wrong else "a token needs a role", hint=f"roles: {', '.join(Role)}"
-        )
+    """Validate roles such as `viewer` or `approver:web`.  Raises Misconfigured naming the known ones."""
+    if not names:
+        raise Misconfigured("a token needs a role", hint=f"roles: {', '.join(Role)}")
+    for name in names:
+        role, colon, group = name.partition(":")
+        if role not in {one.value for one in Role}:
+            raise Misconfigured(f"unknown role {role!r}", hint=f"roles: {', '.join(Role)}")
+        if colon and Role(role) not in LIMITED:
+            raise Misconfigured(
+                f"the role {role} is for the whole fleet and cannot be limited to {group!r}",
+                hint=f"{', '.join(sorted(LIMITED))} can: approver:web",
+            )
+        if colon and (problem := name_problem(group)):
+            raise Misconfigured(f"the role {name!r} names no group: {problem}")
     return tuple(dict.fromkeys(names))

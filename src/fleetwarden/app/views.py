@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from fleetwarden.domain.actions import ActionApproval, ActionDecision, ActionExecution, OutboxRecord
+from fleetwarden.domain.actions import ActionApproval, ActionDecision, ActionExecution, OutboxRecord, Vote
 from fleetwarden.domain.fleet import ObservedInstance
 from fleetwarden.domain.health import FleetHealthEvidence
 from fleetwarden.domain.identifiers import JsonValue, rfc3339, show_id
@@ -20,6 +20,7 @@ __all__ = [
     "decision",
     "execution",
     "freeze",
+    "freeze_file",
     "health",
     "instance",
     "journal",
@@ -82,11 +83,22 @@ def approval(one: ActionApproval) -> Item:
         "dry_run": one.request.dry_run,
         "evidence": dict(one.request.evidence.facts),
         "expires_at": rfc3339(one.expires_at),
-        "needed": {"count": one.needed.count, "teams": list(one.needed.teams)},
-        "votes": [{"by": v.by, "decision": v.decision, "reason": v.reason, "at": rfc3339(v.at)} for v in one.votes],
+        "needed": {"count": one.needed.count, "teams": list(one.needed.teams), "nobody": one.needed.nobody},
+        "votes": [_vote(vote) for vote in one.votes],
+        "break_glass": one.request.break_glass,
         "note": one.note,
         "ended_at": rfc3339(one.ended_at),
         "superseded_by": None if one.superseded_by is None else show_id("A", one.superseded_by),
+    }
+
+
+def _vote(one: Vote) -> Item:
+    return {
+        "by": one.by,
+        "decision": one.decision,
+        "reason": one.reason,
+        "at": rfc3339(one.at),
+        "teams": list(one.teams),
     }
 
 
@@ -173,6 +185,21 @@ def freeze(one: Freeze) -> Item:
     }
 
 
+def freeze_file(path: str) -> Item:
+    """A FREEZE file, in the shape of a freeze; nobody knows since when it is there."""
+    return {
+        "id": "file",
+        "at": None,
+        "scope": "all",
+        "value": "",
+        "owner": "file",
+        "reason": f"the file {path} exists",
+        "until": None,
+        "lifted_at": None,
+        "lifted_by": None,
+    }
+
+
 def override(one: StoredOverride) -> Item:
     return {
         "id": one.id,
@@ -192,6 +219,7 @@ def token(one: StoredToken) -> Item:
         "name": one.name,
         "person": one.person,
         "roles": list(one.roles),
+        "teams": list(one.teams),
         "expires_at": rfc3339(one.expires_at),
         "revoked_at": rfc3339(one.revoked_at),
     }

@@ -44,6 +44,8 @@ def _head(one: Item, now: Any) -> list[str]:
 def _needs(one: Item) -> str:
     needed = one.get("needed") or {}
     count, teams = int(needed.get("count", 1)), needed.get("teams") or []
+    if needed.get("nobody"):
+        return "nobody can grant it: the policy names no team"
     given = sum(1 for vote in one.get("votes") or () if vote["decision"] == "approved")
     said = f"needs {count}" + (f" of team {' or '.join(teams)}" if teams else f" approver{'s' if count > 1 else ''}")
     return said + (f", has {given}" if given else "")

@@ -32,16 +32,20 @@ class Authority(Protocol):
 
     def freeze_status(self) -> Item: ...
 
-    def freeze(self, *, reason: str, for_s: float | None) -> Item: ...
+    def freeze(self, *, reason: str, for_s: float | None, scope: str, value: str) -> Item:
+        """`scope` is all, group, kind or service; `value` names which ("" for all)."""
 
-    def thaw(self, *, reason: str) -> Item: ...
+    def thaw(self, *, reason: str, scope: str, value: str) -> Item:
+        """`scope` "": every freeze that a command made."""
 
     def unknown(self) -> Item:
         """Actions whose outcome is unknown, as a list."""
 
     def settle(self, action: str, *, outcome: str, reason: str) -> Item: ...
 
-    def create_token(self, *, name: str, roles: tuple[str, ...], person: str, for_s: float | None) -> Item: ...
+    def create_token(
+        self, *, name: str, roles: tuple[str, ...], person: str, for_s: float | None, teams: tuple[str, ...]
+    ) -> Item: ...
 
     def revoke_token(self, name: str) -> Item: ...
 
@@ -77,11 +81,11 @@ class RemoteAuthority:
     def freeze_status(self) -> Item:
         return self._get("/freeze")
 
-    def freeze(self, *, reason: str, for_s: float | None) -> Item:
-        return self._post("/freeze", {"on": True, "reason": reason, "for_s": for_s})
+    def freeze(self, *, reason: str, for_s: float | None, scope: str, value: str) -> Item:
+        return self._post("/freeze", {"on": True, "reason": reason, "for_s": for_s, **_named(scope, value)})
 
-    def thaw(self, *, reason: str) -> Item:
-        return self._post("/freeze", {"on": False, "reason": reason})
+    def thaw(self, *, reason: str, scope: str, value: str) -> Item:
+        return self._post("/freeze", {"on": False, "reason": reason, **_named(scope, value)})
 
     def unknown(self) -> Item:
         return self._get("/recover")
@@ -89,8 +93,11 @@ class RemoteAuthority:
     def settle(self, action: str, *, outcome: str, reason: str) -> Item:
         return self._post(f"/recover/{quoted(action)}", {"as": outcome, "reason": reason})
 
-    def create_token(self, *, name: str, roles: tuple[str, ...], person: str, for_s: float | None) -> Item:
-        return self._post("/tokens", {"name": name, "roles": list(roles), "person": person or None, "for_s": for_s})
+    def create_token(
+        self, *, name: str, roles: tuple[str, ...], person: str, for_s: float | None, teams: tuple[str, ...]
+    ) -> Item:
+        wanted = {"name": name, "roles": list(roles), "person": person or None, "for_s": for_s, "teams": list(teams)}
+        return self._post("/tokens", wanted)
 
     def revoke_token(self, name: str) -> Item:
         return dict(self._client.delete(f"/tokens/{quoted(name)}"))
@@ -138,11 +145,12 @@ class LocalAuthority:
     def freeze_status(self) -> Item:
         return dict(self._administration.freeze_status(self._caller))
 
-    def freeze(self, *, reason: str, for_s: float | None) -> Item:
-        return dict(self._administration.freeze(self._caller, reason=reason, for_s=for_s))
+    def freeze(self, *, reason: str, for_s: float | None, scope: str, value: str) -> Item:
+        frozen = self._administration.freeze(self._caller, reason=reason, for_s=for_s, scope=scope, value=value)
+        return dict(frozen)
 
-    def thaw(self, *, reason: str) -> Item:
-        return dict(self._administration.thaw(self._caller, reason=reason))
+    def thaw(self, *, reason: str, scope: str, value: str) -> Item:
+        return dict(self._administration.thaw(self._caller, reason=reason, scope=scope, value=value))
 
     def unknown(self) -> Item:
         return dict(self._administration.unknown(self._caller))
@@ -150,8 +158,12 @@ class LocalAuthority:
     def settle(self, action: str, *, outcome: str, reason: str) -> Item:
         return dict(self._administration.settle(self._caller, action, outcome=outcome, reason=reason))
 
-    def create_token(self, *, name: str, roles: tuple[str, ...], person: str, for_s: float | None) -> Item:
-        made = self._administration.create_token(self._caller, name=name, roles=roles, person=person, for_s=for_s)
+    def create_token(
+        self, *, name: str, roles: tuple[str, ...], person: str, for_s: float | None, teams: tuple[str, ...]
+    ) -> Item:
+        made = self._administration.create_token(
+            self._caller, name=name, roles=roles, person=person, for_s=for_s, teams=teams
+        )
         return dict(made)
 
     def revoke_token(self, name: str) -> Item:
@@ -159,6 +171,10 @@ class LocalAuthority:
 
     def tokens(self) -> Item:
         return dict(self._administration.tokens(self._caller))
+
+
+def _named(scope: str, value: str) -> Item:
+    return {scope: value} if value else {}
 
 
 @contextmanager

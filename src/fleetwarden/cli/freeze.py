@@ -23,15 +23,22 @@ __all__ = ["freeze"]
 freeze = group("freeze", "status", "Stop all actuation, and let it go on again.")
 
 ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; shown wherever the freeze is.")]
-GroupOption = Annotated[str | None, typer.Option("--group", metavar="GROUP", help="Not supported yet.")]
-KindOption = Annotated[str | None, typer.Option("--kind", metavar="KIND", help="Not supported yet.")]
-ServiceOption = Annotated[str | None, typer.Option("--service", metavar="SERVICE", help="Not supported yet.")]
+GroupOption = Annotated[str | None, typer.Option("--group", metavar="GROUP", help="Only services of this group.")]
+KindOption = Annotated[str | None, typer.Option("--kind", metavar="KIND", help="Only actions of this kind.")]
+ServiceOption = Annotated[str | None, typer.Option("--service", metavar="SERVICE", help="Only this service.")]
 
 
-def _whole_fleet(group: str | None, kind: str | None, service: str | None) -> None:
-    for name, value in (("--group", group), ("--kind", kind), ("--service", service)):
-        if value is not None:
-            raise Misconfigured(f"{name} is not supported yet: a freeze is of everything", hint="nothing was changed")
+def _scope(group: str | None, kind: str | None, service: str | None) -> tuple[str, str]:
+    """The one scope that was given and its name, or ("", "")."""
+    given = [
+        (name, value) for name, value in (("group", group), ("kind", kind), ("service", service)) if value is not None
+    ]
+    if len(given) > 1:
+        names = " and ".join(f"--{name}" for name, _ in given)
+        raise Misconfigured(
+            f"{names} together: a freeze is of one thing", hint="nothing was changed; several freezes may stand at once"
+        )
+    return given[0] if given else ("", "")
 
 
 @freeze.command("on")
@@ -46,18 +53,19 @@ def on(
     kind: KindOption = None,
     service: ServiceOption = None,
 ) -> None:
-    """Freeze the whole fleet: nothing is begun until it is lifted."""
-    _whole_fleet(group, kind, service)
+    """Freeze the whole fleet, or one group, kind or service of it: nothing is begun there until it is lifted."""
+    scope, value = _scope(group, kind, service)
     with call.authority(makes=True) as authority:
-        body = authority.freeze(reason=reason, for_s=for_s)
+        body = authority.freeze(reason=reason, for_s=for_s, scope=scope or "all", value=value)
         now = authority.now()
     if call.as_json:
         call.show_json(body)
         return
-    call.screen.line("Frozen: nothing further is begun.", tone="warn")
+    what = f"Frozen, {scope} {value}: nothing further of it is begun." if scope else "Frozen: nothing further is begun."
+    call.screen.line(what, tone="warn")
     _show_freezes(call, body, now)
     _show_in_flight(call, body)
-    call.screen.line(f"lift it:  {call.command('freeze off')}")
+    call.screen.line(f"lift it:  {call.command('freeze off' + (f' --{scope} {value}' if scope else ''))}")
 
 
 @freeze.command("off")
@@ -69,19 +77,22 @@ def off(
     kind: KindOption = None,
     service: ServiceOption = None,
 ) -> None:
-    """Lift every freeze that a command made.  A FREEZE file has to be removed by hand."""
-    _whole_fleet(group, kind, service)
+    """Lift every freeze that a command made, or those of one scope.  A FREEZE file has to be removed by hand."""
+    scope, value = _scope(group, kind, service)
     with call.authority() as authority:
-        body = authority.thaw(reason=reason)
+        body = authority.thaw(reason=reason, scope=scope, value=value)
         now = authority.now()
     if call.as_json:
         call.show_json(body)
+    elif scope:
+        call.screen.line(f"The freeze of {scope} {value} is lifted.")
+        _show_freezes(call, body, now)
     elif body.get("frozen"):
         call.screen.line("Still frozen.", tone="warn")
         _show_freezes(call, body, now)
     else:
         call.screen.line("Nothing is frozen: what is needed is decided anew on the next pass.")
-    if body.get("frozen"):
+    if body.get("frozen") and not scope:
         raise typer.Exit(1)
 
 

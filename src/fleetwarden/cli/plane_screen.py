@@ -35,8 +35,12 @@ def show_banner(screen: Screen, body: Item) -> None:
         f"policy: {_place(policy['source'], body['config_dir'])} ({counted(int(policy['rules']), 'rule')})",
     ]
     screen.line("  ·  ".join(parts), indent=2)
-    if body.get("freezes") or body.get("freeze_file"):
+    freezes = body.get("freezes") or ()
+    if body.get("freeze_file") or any(one.get("scope", "all") == "all" for one in freezes):
         screen.line("! frozen: nothing acts until the freeze is lifted", indent=2, tone="warn")
+    elif freezes:
+        places = ", ".join(f"{one['scope']} {one['value']}" for one in freezes)
+        screen.line(f"! frozen in part ({places}): nothing acts there until it is lifted", indent=2, tone="warn")
     for warning in body.get("warnings") or ():
         screen.line(f"! {localised(str(warning), parsed(body['at']))}", indent=2, tone="warn")
 

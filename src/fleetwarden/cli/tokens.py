@@ -29,8 +29,15 @@ def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What it is called in lists and in the ledger.")] = "",
     roles: Annotated[
         list[str] | None,
-        typer.Option("--role", metavar="ROLE", help="viewer, ingest, operator, approver or admin; may stand twice."),
+        typer.Option(
+            "--role",
+            metavar="ROLE",
+            help="viewer, ingest, operator, approver or admin; may stand twice.  approver:web is for one group.",
+        ),
     ] = None,
+    teams: Annotated[
+        str, typer.Option("--teams", metavar="TEAM,…", help="The person's teams: dba,platform.  Default: none.")
+    ] = "",
     person: Annotated[str, typer.Option("--person", metavar="NAME", help="Who acts with it.  Default: its name.")] = "",
     for_s: Annotated[
         float | None, typer.Option("--for", metavar="SPAN", parser=Duration, help="How long it is valid: 12h, 30d.")
@@ -41,25 +48,33 @@ def create(
 ) -> None:
     """Make a token and print its secret, once."""
     if local:
-        made, now = _at_the_store(call, name, tuple(roles or ("admin",)), person, for_s)
+        made, now = _at_the_store(call, name, tuple(roles or ("admin",)), person, for_s, _teams(teams))
     else:
         if not name:
             example = call.command("token create ana --role approver")
             raise Misconfigured("a token needs a name", hint=f"such as {example}")
         with call.authority(makes=True) as authority:
-            made = authority.create_token(name=name, roles=tuple(roles or ()), person=person, for_s=for_s)
+            made = authority.create_token(
+                name=name, roles=tuple(roles or ()), person=person, for_s=for_s, teams=_teams(teams)
+            )
             now = authority.now()
     if call.as_json:
         call.show_json(made)
         return
     until = f", until {shown(made['expires_at'], now)}" if made.get("expires_at") else ""
-    call.screen.line(f"{made['name']}: {', '.join(made['roles'])}, acts as {made['person']}{until}", indent=2)
+    member = f", of team {', '.join(made['teams'])}" if made.get("teams") else ""
+    call.screen.line(f"{made['name']}: {', '.join(made['roles'])}, acts as {made['person']}{member}{until}", indent=2)
     call.screen.line(str(made["secret"]))
     call.screen.line("It is not shown again.  Use it as FLEET_TOKEN or with --token.")
 
 
+def _teams(given: str) -> tuple[str, ...]:
+    """The names between the commas; an empty one among them is passed on and refused with the others."""
+    return tuple(name.strip() for name in given.split(",")) if given.strip() else ()
+
+
 def _at_the_store(
-    call: Call, name: str, roles: tuple[str, ...], person: str, for_s: float | None
+    call: Call, name: str, roles: tuple[str, ...], person: str, for_s: float | None, teams: tuple[str, ...]
 ) -> tuple[dict[str, Any], datetime | None]:
     """A token made by whoever owns the data folder.  Raises Refused while a plane holds the store.
 
@@ -77,7 +92,9 @@ def _at_the_store(
     call.prepare_store(makes=True)
     with opened(call.settings) as authority:
         taken = {one["name"] for one in authority.tokens()["items"] if not one.get("revoked_at")}
-        made = authority.create_token(name=name or _free(taken), roles=roles, person=person or "admin", for_s=for_s)
+        made = authority.create_token(
+            name=name or _free(taken), roles=roles, person=person or "admin", for_s=for_s, teams=teams
+        )
         if "admin" in roles and not authority.knows(kept_token(call.settings)):
             file = keep_token(call.settings, str(made["secret"]))
             call.progress(f"saved in {from_here(file)}, where commands look for it")
@@ -111,9 +128,10 @@ def list_(call: Call) -> None:
             state = f"expired {ago(one['expires_at'], now)}"
         else:
             state = f"valid until {shown(one['expires_at'], now)}" if until is not None else "valid"
-        rows.append((one["name"], one["person"], ", ".join(one["roles"]), f"made {ago(one['at'], now)}", state))
+        teams = ", ".join(one.get("teams") or ()) or "–"
+        rows.append((one["name"], one["person"], ", ".join(one["roles"]), teams, f"made {ago(one['at'], now)}", state))
     if rows:
-        call.screen.table(("NAME", "ACTS AS", "ROLES", "MADE", "STATE"), rows)
+        call.screen.table(("NAME", "ACTS AS", "ROLES", "TEAMS", "MADE", "STATE"), rows)
     else:
         call.screen.line("no token exists")
 

@@ -126,4 +126,6 @@ def freeze_words(item: Mapping[str, Any], until: str) -> str:
     """A freeze as a sentence: who, why, until when (already localised)."""
     reason = f": {item['reason']}" if item.get("reason") else ""
     end = f", until {until}" if until else ", until it is lifted"
-    return f"frozen by {item.get('owner')}{reason}{end} ({item.get('id')})"
+    value = item.get("value")
+    what = f" ({item.get('scope')} {value})" if value else ""
+    return f"frozen by {item.get('owner')}{what}{reason}{end} ({item.get('id')})"

@@ -18,7 +18,7 @@ from fleetwarden.controllers.recheck import end_approval
 from fleetwarden.controllers.sightings import Sightings
 from fleetwarden.controllers.wakes import Wakes
 from fleetwarden.controllers.worker import Step
-from fleetwarden.domain.actions import ActionApproval, ActionRequest, Evidence, Verdict, Vote
+from fleetwarden.domain.actions import ActionApproval, ActionRequest, Evidence, LeaseFence, Verdict, Vote
 from fleetwarden.domain.convergence import facts, still_needed, undecidable
 from fleetwarden.domain.errors import Conflict, Refused
 from fleetwarden.domain.fleet import ObservedService, Service
@@ -65,10 +65,13 @@ class ApprovalDesk:
         self._gate = gate
         self._wakes = wakes
 
-    def grant(self, seq: int, *, by: str, reason: str) -> tuple[Voiced, ActionApproval, str]:
+    def grant(
+        self, seq: int, *, by: str, reason: str, teams: tuple[str, ...] = ()
+    ) -> tuple[Voiced, ActionApproval, str]:
         """Say yes.  Returns what it led to, the approval as it stands, and a sentence.
 
-        Raises NotFound, Conflict (already ended or already answered by this person), Refused (own request).
+        `teams` are the person's.  Raises NotFound, Conflict (already ended or already answered by this person),
+        Refused (own request, or in none of the teams that are needed).
         """
         approval = self._store.read(lambda tx: tx.approvals.get(seq))
         seen = self._look(approval.request)
@@ -84,8 +87,8 @@ class ApprovalDesk:
                     code="self_approval",
                     hint="another approver grants it, or the policy sets options.allow_self_approval",
                 )
-            voted = tx.approvals.vote(seq, Vote(by=by, decision="approved", reason=reason, at=tx.now()))
-            yes = sum(1 for vote in voted.votes if vote.decision == "approved")
+            voted = tx.approvals.vote(seq, Vote(by=by, decision="approved", reason=reason, at=tx.now(), teams=teams))
+            yes = sum(vote.decision == "approved" for vote in voted.votes)
             self._note(tx, voted, by, "granted", reason)
             if yes < voted.needed.count:
                 return Voiced.NOTED, voted, f"{yes} of {voted.needed.count} needed have granted {voted.id}"
@@ -102,15 +105,22 @@ class ApprovalDesk:
 
         return self._store.transact("grant", run)
 
-    def reject(self, seq: int, *, by: str, reason: str) -> ActionApproval:
-        """Say no.  Also takes back a grant that has not begun.  Raises NotFound, Conflict."""
+    def show(self, seq: int) -> ActionApproval:
+        """The approval as it stands.  Raises NotFound."""
+        return self._store.read(lambda tx: tx.approvals.get(seq))
+
+    def reject(self, seq: int, *, by: str, reason: str, teams: tuple[str, ...] = ()) -> ActionApproval:
+        """Say no: one is enough, of whatever team.  Also takes back a grant that has not begun.
+
+        Raises NotFound, Conflict.
+        """
 
         def run(tx: Tx) -> ActionApproval:
             tx.lock_admission(exclusive=True)
             now = tx.approvals.get(seq)
             if now.status is ApprovalState.PENDING:
                 now = self._answerable(tx, seq, by)
-                tx.approvals.vote(seq, Vote(by=by, decision="denied", reason=reason, at=tx.now()))
+                tx.approvals.vote(seq, Vote(by=by, decision="denied", reason=reason, at=tx.now(), teams=teams))
             elif now.status is not ApprovalState.GRANTED or _begun(tx, now):
                 raise Conflict(f"{now.id} is {_told(now)}: it can no longer be rejected", code="already_decided")
             self._note(tx, now, by, "rejected", reason)
@@ -120,19 +130,21 @@ class ApprovalDesk:
 
         return self._store.transact("reject", run)
 
-    def expire_due(self) -> int:
+    def expire_due(self, fence: LeaseFence | None = None) -> int:
         """End what nobody answered, and grants that could not be carried out in time; returns how many.
 
-        An approval whose action has begun cannot expire.
+        An approval whose action has begun cannot expire.  `fence`: the lease of the pass that asks, checked with each.
         """
         read = self._store.read(
             lambda tx: (tx.now(), tx.approvals.in_state(ApprovalState.PENDING, ApprovalState.GRANTED))
         )
         due = [one for one in read[1] if one.expires_at <= read[0]]
-        return sum(self._expire(one.seq) for one in due)
+        return sum(self._expire(one.seq, fence) for one in due)
 
-    def _expire(self, seq: int) -> int:
+    def _expire(self, seq: int, fence: LeaseFence | None) -> int:
         def run(tx: Tx) -> int:
+            if fence is not None:
+                tx.leases.check(fence)
             now = tx.approvals.get(seq)
             if now.status not in (ApprovalState.PENDING, ApprovalState.GRANTED) or now.expires_at > tx.now():
                 return 0
@@ -155,11 +167,13 @@ class ApprovalDesk:
 
         return self._store.transact("expire", run)
 
-    def drain(self, most: int) -> int:
-        """Make at most `most` granted approvals into work; returns how many were new."""
+    def drain(self, most: int, fence: LeaseFence | None = None) -> int:
+        """Make at most `most` granted approvals into work; returns how many were new.  Raises Fenced."""
         granted = self._store.read(lambda tx: tx.approvals.in_state(ApprovalState.GRANTED))
 
         def run(tx: Tx) -> int:
+            if fence is not None:
+                tx.leases.check(fence)
             made = 0
             for approval in granted:
                 if made >= most:
@@ -191,6 +205,7 @@ class ApprovalDesk:
             tx.lock_admission(exclusive=True)
             configuration = self._configuration.current()
             now = tx.approvals.get(seq)
+            _still_ours(tx, item)
             if now.status is not ApprovalState.GRANTED:
                 return Step.done(f"{now.id} is {_told(now)}")
             if tx.outbox.by_approval(seq) is not None:
@@ -239,7 +254,10 @@ class ApprovalDesk:
             to=ApprovalState.SUPERSEDED,
             note=f"asked again, since by now: {ruling.reason}",
         )
-        new = file_approval(tx, self._configuration.current(), tx.decisions.get(decision_seq), ruling.reason, waives)
+        new = file_approval(
+            tx, self._configuration.current(), tx.decisions.get(decision_seq), ruling.reason, waives, ruling.approvers
+        )
+        tx.approvals.replaced(approval.seq, new.seq)
         return Step.done(f"asked again as {new.id}: {ruling.reason}")
 
     def _answerable(self, tx: Tx, seq: int, by: str) -> ActionApproval:
@@ -249,7 +267,12 @@ class ApprovalDesk:
         if now.expires_at <= tx.now():
             raise Conflict(f"{now.id} expired at {rfc3339(now.expires_at)}", code="expired")
         if any(vote.by == by for vote in now.votes):
-            raise Conflict(f"{by} has answered {now.id} already", code="already_decided")
+            yes = sum(vote.decision == "approved" for vote in now.votes)
+            raise Conflict(
+                f"{by} has answered {now.id} already: {yes} of {now.needed.count} needed have granted it",
+                code="already_voted",
+                hint="somebody else has to answer",
+            )
         return now
 
     @staticmethod
@@ -292,6 +315,12 @@ def _holds_it(tx: Tx, approval: ActionApproval, seen: _Seen, configuration: Conf
     if configuration.fleet.services.get(request.target) != seen[0]:
         return f"{request.target} was declared anew a moment ago"
     return undecidable(request, seen[1]) or busy_reason(tx, request) or stale_reason(tx, request)
+
+
+def _still_ours(tx: Tx, item: WorkItem) -> None:
+    """Raises Fenced if the step was claimed again meanwhile: then its new holder carries it out."""
+    if item.lease_until is not None:
+        tx.work.extend(item.seq, item.token, item.lease_until - item.updated_at)
 
 
 def _begun(tx: Tx, approval: ActionApproval) -> bool:

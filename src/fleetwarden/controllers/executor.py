@@ -51,7 +51,10 @@ class ExecutorLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Executor:
-    """Carries out prepared records.  `runner` runs one record's work: a thread pool, or inline in a simulation."""
+    """Carries out prepared records.  `runner` runs one record's work: a thread pool, or inline in a simulation.
+
+    `host`: only its records, and those that belong to no host, are taken; "" takes all.
+    """
 
     def __init__(
         self,
@@ -66,6 +69,7 @@ class Executor:
         *,
         holder: str,
         limits: ExecutorLimits,
+        host: str = "",
     ) -> None:
         self._clock = clock
         self._store = store
@@ -76,6 +80,7 @@ class Executor:
         self._wakes = wakes
         self._runner = runner
         self._holder = holder
+        self._host = host
         self._limits = limits
         self._lock = Lock()
         self._busy: set[int] = set()
@@ -104,7 +109,8 @@ class Executor:
         """
         if fence.token <= self._lost_token:
             raise Fenced(f"the {fence.cadence} lease has moved on")
-        ready = self._store.read(lambda tx: tx.outbox.in_state(OutboxState.PREPARED))
+        prepared = self._store.read(lambda tx: tx.outbox.in_state(OutboxState.PREPARED))
+        ready = [one for one in prepared if not self._host or one.host in ("", self._host)]
         now = self._clock.monotonic()
         chosen = []
         with self._lock:
@@ -213,7 +219,8 @@ class Executor:
         gap = self._clock.monotonic() - sent
         if gap >= self._limits.fence_gap_max_s:
             return _not_called(f"{gap:.1f} s passed since the fence, {self._limits.fence_gap_max_s} s are allowed")
-        if frozen := self._configuration.freeze_file():
+        frozen = self._configuration.freeze_file()
+        if frozen and not record.request.break_glass:
             return _not_called(f"a FREEZE file appeared: {frozen}")
         call = ActuationCall(
             key=record.key,

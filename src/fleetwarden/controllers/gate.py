@@ -8,10 +8,11 @@ not be read: whatever fails inside a decision is a denial, on record.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 
 from fleetwarden.controllers.wakes import Wakes
+from fleetwarden.domain import freezing
 from fleetwarden.domain import policy as policies
 from fleetwarden.domain.actions import (
     ACTUATED_KINDS,
@@ -25,15 +26,17 @@ from fleetwarden.domain.actions import (
     Source,
     Verdict,
 )
+from fleetwarden.domain.approvers import Approvers, needed_for
 from fleetwarden.domain.errors import Misconfigured, OutboxConflict
-from fleetwarden.domain.identifiers import SECOND, Micros, canonical_json, seconds
+from fleetwarden.domain.identifiers import SECOND, Micros, canonical_json, rfc3339, seconds
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
 from fleetwarden.ports.configuration import Configuration, ConfigurationSource
-from fleetwarden.ports.stores import ApprovalDraft, DecisionDraft, OutboxDraft, Store, Tx
+from fleetwarden.ports.stores import ApprovalDraft, DecisionDraft, Freeze, OutboxDraft, Store, Tx
 
 __all__ = ["Admission", "Answer", "Gate", "held_until", "rule_on", "situation_of"]
 
 REPEAT_AFTER: Micros = 3600 * SECOND  # an unchanged denial is written down again after this long, not on every pass
+BROKEN_GLASS = frozenset({"window"})  # besides freezes; what a rule forbids, limits or asks a person about stands
 FREEZES_TOLD = 3  # named in a denial; `freeze status` names all
 REBUILD_SPAN: Micros = 86_400 * SECOND  # how far back a lost execution row could still hold an action up
 
@@ -64,15 +67,26 @@ class Admission(Record):
 
 
 class Gate:
-    """Admits requests.  `prepared_ttl_s`: how long an authorisation waits for the executor before it lapses."""
+    """Admits requests.
+
+    `prepared_ttl_s`: how long an authorisation waits for the executor before it lapses.  `claim`: makes what a request
+    rests on last (whose host a service is), in the same transaction, or says why it does not hold by now.
+    """
 
     def __init__(
-        self, store: Store, configuration: ConfigurationSource, wakes: Wakes, *, prepared_ttl_s: float
+        self,
+        store: Store,
+        configuration: ConfigurationSource,
+        wakes: Wakes,
+        *,
+        prepared_ttl_s: float,
+        claim: Callable[[Tx, ActionRequest], str | None] | None = None,
     ) -> None:
         self._store = store
         self._configuration = configuration
         self._wakes = wakes
         self._ttl = int(prepared_ttl_s * SECOND)
+        self._claim = claim
 
     def admit(
         self, requests: Sequence[ActionRequest], *, fence: LeaseFence | None, most: int | None = None
@@ -123,7 +137,10 @@ class Gate:
         if ruling.verdict is Verdict.QUEUE_APPROVAL and waiting and not _replaces(request, waiting[-1]):
             reason = f"waiting for approval {waiting[-1].id}"
             return Admission(request=request, answer=Answer.WAITING, reason=reason, approval=waiting[-1])
+        if self._claim is not None and (moved := self._claim(tx, request)) is not None:
+            return Admission(request=request, answer=Answer.STALE, reason=moved)
         decision = tx.decisions.append(_draft(request, ruling))
+        _tell_of_broken_glass(tx, decision)
         if ruling.verdict is Verdict.QUEUE_APPROVAL:
             return self._queue(tx, configuration, decision, ruling, waiting)
         for old in waiting:
@@ -134,7 +151,7 @@ class Gate:
 
     def _redelivered(self, tx: Tx, before: ActionDecision, request: ActionRequest) -> Admission:
         """The same key again: the stored answer for the same request, a conflict for another."""
-        if before.request_digest != request.digest():
+        if before.request_digest != request.digest() or before.request.break_glass != request.break_glass:
             raise OutboxConflict(f"key {request.key} was used for another request ({before.id})")
         record = tx.outbox.by_key(request.key)
         approval = None if before.approval_seq is None else tx.approvals.get(before.approval_seq)
@@ -158,6 +175,7 @@ class Gate:
         ):
             return Admission(request=request, answer=Answer.REPEATED, reason=ruling.reason, decision=last)
         decision = tx.decisions.append(_draft(request, ruling))
+        _tell_of_broken_glass(tx, decision)
         return Admission(request=request, answer=Answer.DENIED, reason=ruling.reason, decision=decision)
 
     def _queue(
@@ -170,7 +188,10 @@ class Gate:
     ) -> Admission:
         for old in waiting:  # the pending row must go first: there is one per kind and target
             withdraw(tx, old, f"replaced by another request ({decision.id})", None)
-        approval = file_approval(tx, configuration, decision, ruling.reason, tuple(sorted(ruling.queued_by)))
+        waives = tuple(sorted(ruling.queued_by))
+        approval = file_approval(tx, configuration, decision, ruling.reason, waives, ruling.approvers)
+        for old in waiting:
+            tx.approvals.replaced(old.seq, approval.seq)
         return Admission(
             request=decision.request, answer=Answer.QUEUED, reason=ruling.reason, decision=decision, approval=approval
         )
@@ -217,7 +238,9 @@ def rule_on(
     exclude_decision: int | None = None,
 ) -> policies.Ruling:
     """The policy's answer now, with budgets, overrides and freezes read in this transaction."""
-    situation = situation_of(tx, freeze_file)
+    situation = situation_of(tx, freeze_file, request)
+    if request.break_glass:
+        waives |= BROKEN_GLASS
     try:
         stored = [policies.read_override(one.id, one.rule, active=one.active) for one in tx.overrides.all()]
     except Misconfigured as error:
@@ -235,16 +258,25 @@ def rule_on(
     )
 
 
-def situation_of(tx: Tx, freeze_file: str) -> policies.Situation:
-    """What holds for the whole fleet now: freezes, by command or by file."""
-    active = tx.freezes.active()
-    told = tuple(
-        f"frozen by {one.owner}: {one.reason}" if one.reason else f"frozen by {one.owner}"
-        for one in active[:FREEZES_TOLD]
-    )
+def situation_of(tx: Tx, freeze_file: str, request: ActionRequest) -> policies.Situation:
+    """What holds for this request now: freezes that cover it, by command or by file, unless the glass is broken."""
+    if request.break_glass:
+        return policies.Situation()
+    active = [
+        one
+        for one in tx.freezes.active()
+        if freezing.covers(one.scope, one.value, kind=request.kind, target=request.target, group=request.group)
+    ]
+    told = tuple(_frozen_by(one) for one in active[:FREEZES_TOLD])
     if len(active) > FREEZES_TOLD:
         told = (*told, f"and {len(active) - FREEZES_TOLD} more freezes")
     return policies.Situation(freezes=told, freeze_file=freeze_file)
+
+
+def _frozen_by(one: Freeze) -> str:
+    what = "" if one.scope == "all" else f" ({freezing.words(one.scope, one.value)})"
+    until = "" if one.until is None else f", until {rfc3339(one.until)}"
+    return f"frozen by {one.owner}{what}" + (f": {one.reason}" if one.reason else "") + until
 
 
 def simulated_already(tx: Tx, configuration: Configuration, request: ActionRequest) -> str | None:
@@ -302,10 +334,17 @@ def withdraw(tx: Tx, approval: ActionApproval, note: str, by: int | None) -> Act
 
 
 def file_approval(
-    tx: Tx, configuration: Configuration, decision: ActionDecision, reason: str, waives: tuple[str, ...]
+    tx: Tx,
+    configuration: Configuration,
+    decision: ActionDecision,
+    reason: str,
+    waives: tuple[str, ...],
+    approvers: Approvers | None,
 ) -> ActionApproval:
-    """Ask a person about exactly this request."""
+    """Ask people about exactly this request: those whom the rule names, or the team that owns the target."""
     ttl = configuration.policy.options.approval_expires_s
+    service = configuration.last_good_fleet.services.get(decision.request.target)
+    owner = "" if service is None else service.owner
     approval = tx.approvals.file(
         ApprovalDraft(
             request=decision.request,
@@ -314,6 +353,7 @@ def file_approval(
             reason=reason,
             waives=waives,
             expires_at=tx.now() + int(ttl * SECOND),
+            needed=needed_for(approvers, owner),
         )
     )
     tx.decisions.link(decision.seq, approval_seq=approval.seq)
@@ -351,6 +391,20 @@ def _draft(request: ActionRequest, ruling: policies.Ruling) -> DecisionDraft:
         numbers=ruling.numbers,
         waives=tuple(sorted(ruling.queued_by)),
     )
+
+
+def _tell_of_broken_glass(tx: Tx, decision: ActionDecision) -> None:
+    request = decision.request
+    if request.break_glass:
+        tx.journal.write(
+            topic="notice",
+            actor=request.requested_by,
+            subject=request.target,
+            severity="critical",
+            summary=f"{request.requested_by} broke the glass for {request.kind} {request.target}"
+            f" ({decision.verdict.value}): {request.reason}",
+            detail={"decision": decision.id, "passes": ["freeze", "window"]},
+        )
 
 
 def _words(record: OutboxRecord) -> str:

@@ -139,6 +139,8 @@ class ActionRequest(Record):
     identity: Mapping[str, JsonValue] = {}
     dry_run: bool = False
     evidence: Evidence = Evidence()
+    holds: bool = False  # a person's wish that stands as desired state once it is carried out
+    break_glass: bool = False  # an administrator's: passes freezes and windows, nothing else
 
     def digest(self) -> str:
         """Digest of kind, target, identity and params (decision 5): what an approval names."""
@@ -175,13 +177,15 @@ class Vote(Record):
     decision: str  # approved | denied
     reason: str = ""
     at: Micros
+    teams: tuple[str, ...] = ()  # of the voter, when it was cast
 
 
 class Needed(Record):
-    """How many voters an approval needs, and of which teams (none named: anybody with the role)."""
+    """How many people an approval needs, and of which teams (none named: anybody with the role; `nobody`: no one)."""
 
     count: int = 1
     teams: tuple[str, ...] = ()
+    nobody: bool = False
 
 
 class ActionApproval(Record):
@@ -201,6 +205,7 @@ class ActionApproval(Record):
     note: str = ""  # why it ended, when it did
     ended_at: Micros | None = None
     superseded_by: int | None = None
+    warned_at: Micros | None = None  # when people were told that it will expire soon
 
     @property
     def id(self) -> str:

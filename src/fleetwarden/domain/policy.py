@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from fleetwarden.domain import budgets, structure
 from fleetwarden.domain.actions import OBSERVING_KINDS, ActionRequest, Record, Tier, Verdict
+from fleetwarden.domain.approvers import Approvers, combined, plain
 from fleetwarden.domain.budgets import BlastRadius, BlastUse, BudgetLedger, RateLimit, RateUse
 from fleetwarden.domain.identifiers import JsonValue, Micros, moment, rfc3339
 from fleetwarden.domain.policy_document import SHIPPED, Options, Policy, deciding_rule
@@ -69,6 +70,7 @@ class Ruling(Record):
     numbers: Mapping[str, JsonValue] = {}
     queued_by: tuple[str, ...] = ()
     notify: bool = False
+    approvers: Approvers | None = None  # of a queued request; None: the owning team
 
 
 def decide(
@@ -110,7 +112,18 @@ def refuse(policy: Policy, code: str, reason: str) -> Ruling:
 class _Bound:
     """One rule (None: the defaults) that binds a request, with its limits filled up from the defaults."""
 
-    __slots__ = ("blast", "blast_where", "rate", "rate_where", "tier", "where", "window", "window_where", "words")
+    __slots__ = (
+        "approvers",
+        "blast",
+        "blast_where",
+        "rate",
+        "rate_where",
+        "tier",
+        "where",
+        "window",
+        "window_where",
+        "words",
+    )
 
     def __init__(self, rule: Rule | None, defaults: Defaults, *, observing: bool) -> None:
         if rule is not None:
@@ -120,6 +133,7 @@ class _Bound:
             self.tier, self.words, self.where = defaults.tier, DEFAULTS, defaults.source_of("tier")
             self.rate, self.blast, self.window = None, None, None
         self.rate_where = self.blast_where = self.window_where = self.where
+        self.approvers = None if rule is None else rule.approvers
         if observing:  # what changes nothing has only the limits that its own rule gives it
             return
         if self.rate is None:
@@ -358,14 +372,24 @@ def _decide(walk: _Walk, waives: frozenset[str]) -> Ruling:
             asks.append((code, answer))
     if asks:
         code, answer = asks[0]
-        return _ruling(walk, QUEUE_APPROVAL, code, answer, queued_by=tuple(code for code, _ in asks))
+        who = combined(walk.decider.approvers, [one.approvers for one in walk.bounds if one is not walk.decider])
+        if who is not None:
+            walk.numbers["approvers"] = plain(who)
+        return _ruling(walk, QUEUE_APPROVAL, code, answer, queued_by=tuple(code for code, _ in asks), approvers=who)
     notify = walk.tier is AUTO_NOTIFY
     verdict = ALLOW_NOTIFY if notify else ALLOW
     return _ruling(walk, verdict, "ok", walk.allowed(waived), notify=notify)
 
 
 def _ruling(
-    walk: _Walk, verdict: Verdict, code: str, answer: _Answer, *, queued_by: tuple[str, ...] = (), notify: bool = False
+    walk: _Walk,
+    verdict: Verdict,
+    code: str,
+    answer: _Answer,
+    *,
+    queued_by: tuple[str, ...] = (),
+    notify: bool = False,
+    approvers: Approvers | None = None,
 ) -> Ruling:
     return Ruling(
         verdict=verdict,
@@ -377,6 +401,7 @@ def _ruling(
         numbers=walk.numbers,
         queued_by=queued_by,
         notify=notify,
+        approvers=approvers,
     )
 
 

@@ -21,11 +21,16 @@ __all__ = ["SHIPPED", "Options", "Policy", "deciding_rule"]
 
 
 class Options(Record):
-    """The file's `options:`.  `approval_expires_s` is 1 to 31,536,000."""
+    """The file's `options:`.  `approval_expires_s` is 1 to 31,536,000.
+
+    `approval_warns_s`: how long before an approval expires people are told once more (at most a quarter of its whole
+    time; 0 for not at all).
+    """
 
     watch_scale_down: bool = False
     allow_self_approval: bool = False
     approval_expires_s: int = 86_400
+    approval_warns_s: int = 3_600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ import msgspec
 
 from fleetwarden.domain import policy_advice
 from fleetwarden.domain.actions import Source, Tier
+from fleetwarden.domain.approvers import read_approvers
 from fleetwarden.domain.budgets import MAX_USES, MAX_WINDOW_S, BlastRadius, RateLimit
 from fleetwarden.domain.errors import Misconfigured, Problem
 from fleetwarden.domain.globs import Glob
@@ -33,7 +34,7 @@ MAX_EXPIRY_S = 31_536_000
 _FILE_KEYS = ("version", "defaults", "rules", "options")
 _BLOCKS = ("rate_limit", "blast_radius", "maintenance_window")
 _SELECTORS = ("kind", "target", "group", "source", "substrate", "direction")
-_RULE_KEYS = (*_SELECTORS, "tier", *_BLOCKS, "final")
+_RULE_KEYS = (*_SELECTORS, "tier", *_BLOCKS, "approvers", "final")
 _OVERRIDE_KEYS = ("scope", "active", "rule_json")
 _SCOPE = "action_policy"
 _TIERS = tuple(tier.value for tier in Tier)
@@ -181,7 +182,7 @@ def _rule(node: Node, findings: Findings, *, where: str) -> Rule | None:
     before = len(findings.problems)
     if not _is_mapping(findings, "a rule", node):
         return None
-    parts = findings.keys(node, _RULE_KEYS, later=("approvers",))
+    parts = findings.keys(node, _RULE_KEYS)
     selectors = {name: _selector(findings, name, parts[name]) for name in _SELECTORS if name in parts}
     tier = word(findings, "tier", parts["tier"], _TIERS) if "tier" in parts else None
     if len(findings.problems) == before:  # a misspelt key already says what is missing
@@ -190,6 +191,7 @@ def _rule(node: Node, findings: Findings, *, where: str) -> Rule | None:
         if tier is None:
             findings.problem(node, f"the rule has no tier: one of {', '.join(_TIERS)}")
     rate, blast, window = _blocks(parts, findings)
+    approvers = read_approvers(findings, parts["approvers"]) if "approvers" in parts else None
     final = _flag(findings, "final", parts["final"]) if "final" in parts else False
     if len(findings.problems) > before or tier is None:
         return None
@@ -199,6 +201,7 @@ def _rule(node: Node, findings: Findings, *, where: str) -> Rule | None:
         rate_limit=rate,
         blast_radius=blast,
         window=window,
+        approvers=approvers,
         final=bool(final),
         where=where,
     )
@@ -268,6 +271,8 @@ def _options(node: Node | None, findings: Findings) -> Options:
     for name, part in findings.keys(node, Options.__struct_fields__).items():
         if name == "approval_expires_s":
             values[name] = whole(findings, f"options.{name}", part, 1, MAX_EXPIRY_S)
+        elif name == "approval_warns_s":
+            values[name] = whole(findings, f"options.{name}", part, 0, MAX_EXPIRY_S)
         else:
             values[name] = _flag(findings, f"options.{name}", part)
     return Options(**values)

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from fleetwarden.domain import approvers as approver_rules
 from fleetwarden.domain.actions import ActionRequest, Tier
+from fleetwarden.domain.approvers import Approvers
 from fleetwarden.domain.budgets import BlastRadius, RateLimit
 from fleetwarden.domain.globs import Glob
 from fleetwarden.domain.identifiers import JsonValue
@@ -48,6 +50,7 @@ class Rule:
     rate_limit: RateLimit | None = None
     blast_radius: BlastRadius | None = None
     window: MaintenanceWindow | None = None
+    approvers: Approvers | None = None
     final: bool = False
     where: str = ""
     kind_glob: Glob = field(init=False, repr=False, compare=False)
@@ -92,6 +95,8 @@ class Rule:
                 written[name] = value
         written["tier"] = self.tier.value
         written |= _plain_blocks(self.rate_limit, self.blast_radius, self.window)
+        if self.approvers is not None:
+            written["approvers"] = approver_rules.plain(self.approvers)
         return written | {"final": self.final, "where": self.where}
 
 
@@ -233,6 +238,8 @@ def _words(rule: Rule) -> str:
         parts.append(f"blast {rule.blast_radius.max_targets} targets per {rule.blast_radius.window_s} s")
     if rule.window is not None:
         parts.append(f"window {rule.window.words()}")
+    if rule.approvers is not None:
+        parts.append(approver_rules.words(rule.approvers))
     if rule.final:
         parts.append("final")
     return ", ".join(parts)

@@ -18,12 +18,13 @@ from fleetwarden.domain.located import Findings, Node
 from fleetwarden.domain.located_values import close, quoted, text, whole, word
 from fleetwarden.domain.process_block import read_process
 from fleetwarden.domain.scaling import read_block
+from fleetwarden.domain.version_block import check_version
 
 __all__ = ["OVERRIDABLE", "Entry", "Group", "build_service", "read_entry", "version_of"]
 
 OVERRIDABLE = ("replicas", "desired", "version", "scaling")
-DECLARED = ("name", "group", "mode", *OVERRIDABLE, "process")
-LATER = ("owner", "depends_on", "docker", "kubernetes", "match", "watch", "unit")
+DECLARED = ("name", "group", "owner", "mode", *OVERRIDABLE, "process")
+LATER = ("depends_on", "docker", "kubernetes", "match", "watch", "unit")
 REGISTRY_ONLY = frozenset({*DECLARED, *LATER}) - {"name", *OVERRIDABLE}
 PROCESS_REPLICAS_MAX = 1_000
 REPLICAS_MAX = 100_000
@@ -115,6 +116,7 @@ def build_service(
     findings = entry.findings
     keys = {**entry.keys, **(layer.keys if layer is not None else {}), "name": entry.node}
     group, mode = _group_and_mode(findings, keys, groups)
+    owner = _owner(findings, keys["owner"]) if "owner" in keys else ""
     most = PROCESS_REPLICAS_MAX if "process" in keys else REPLICAS_MAX
     replicas: int | None = 1
     for layered in (entry, layer) if layer is not None else (entry,):  # the overridden value has to be valid, too
@@ -133,12 +135,14 @@ def build_service(
     process = None
     if "process" in keys:
         process = read_process(findings, keys["process"], folder=folder, replicas=replicas or 1, version=version)
+        check_version(findings, keys.get("version", keys["process"]), process, version)
     if findings.problems or replicas is None:
         return None, ()
     scaling, scaling_error, warnings = _scaling(keys.get("scaling"), held)
     service = Service(
         name=entry.name,
         group=group,
+        owner=owner,
         mode=mode,
         desired=desired,
         replicas=replicas,
@@ -178,6 +182,14 @@ def _group_and_mode(findings: Findings, keys: Mapping[str, Node], groups: Mappin
         own = word(findings, "mode", keys["mode"], [one.value for one in Mode])
         mode = Mode(own) if own is not None else mode
     return group, mode
+
+
+def _owner(findings: Findings, node: Node) -> str:
+    """The name of a team.  Nothing says here whether anybody is in it: identities do."""
+    owner = text(findings, "owner", node) or ""
+    if owner and (problem := name_problem(owner)):
+        findings.problem(node, f"owner: {problem}")
+    return owner
 
 
 def _scaling(

@@ -13,6 +13,7 @@ import msgspec
 import sqlalchemy as sa
 
 from fleetwarden.domain.actions import ActionApproval, ActionRequest, Needed, Vote
+from fleetwarden.domain.approvers import vote_problem
 from fleetwarden.domain.errors import Conflict, IllegalMove, NotFound, Refused
 from fleetwarden.domain.identifiers import rfc3339, show_id
 from fleetwarden.domain.lifecycles import APPROVAL, OPEN_APPROVALS, ApprovalState
@@ -24,7 +25,7 @@ from fleetwarden.store.statements import Listing, Row, Statement, each_of, one_o
 
 __all__ = ["StoredApprovals"]
 
-_A, _O = schema.approvals, schema.outbox
+_A, _O, _V = schema.approvals, schema.outbox, schema.votes
 _ALL = sa.select(*_A.c)
 _OPEN = one_of(_A.c.status, *OPEN_APPROVALS)
 
@@ -58,18 +59,36 @@ _UNDER_WAY = Statement(
     .where(_O.c.approval_seq == param("approval_seq"), one_of(_O.c.state, "running", "recovery_pending"))
     .limit(1)
 )
+_CAST = Statement(write(_V).on_conflict_do_nothing().returning(_V.c.seq))
+_IN_FAVOUR = Statement(
+    sa.select(_V.c.teams).where(
+        _V.c.approval_seq == param("approval_seq"), _V.c.decision == sa.literal_column("'approved'")
+    )
+)
+_REPLACED = Statement(
+    sa.update(_A)
+    .values(superseded_by=param("by"))
+    .where(_A.c.seq == param("of"), _A.c.status == sa.literal_column("'superseded'"), _A.c.superseded_by.is_(None))
+    .returning(*_A.c)
+)
+_WARNED = Statement(
+    sa.update(_A)
+    .values(warned_at=param("now"))
+    .where(_A.c.seq == param("of"), _A.c.status == sa.literal_column("'pending'"))
+    .returning(*_A.c)
+)
 _LISTING = Listing(_A, at="created_at", target="target", kind="kind", state="status")
 
 _REQUEST = msgspec.json.Decoder(ActionRequest)
 _NEEDED = msgspec.json.Decoder(Needed)
 _VOTES = msgspec.json.Decoder(tuple[Vote, ...])
-_WAIVES = msgspec.json.Decoder(tuple[str, ...])
+_NAMES = msgspec.json.Decoder(tuple[str, ...])
 
 
 @columns.reading("approval")
 def _approval(row: Row) -> ActionApproval:
     (seq, status, _kind, _target, request, digest, decision_seq, reason, waives, created_at, expires_at, *rest) = row
-    needed, votes, note, ended_at, superseded_by = rest
+    needed, votes, note, ended_at, superseded_by, warned_at = rest
     return ActionApproval(
         seq=seq,
         status=ApprovalState(status),
@@ -77,7 +96,7 @@ def _approval(row: Row) -> ActionApproval:
         digest=digest,
         decision_seq=decision_seq,
         reason=reason,
-        waives=_WAIVES.decode(waives),
+        waives=_NAMES.decode(waives),
         created_at=created_at,
         expires_at=expires_at,
         needed=_NEEDED.decode(needed),
@@ -85,6 +104,7 @@ def _approval(row: Row) -> ActionApproval:
         note=note,
         ended_at=ended_at,
         superseded_by=superseded_by,
+        warned_at=warned_at,
     )
 
 
@@ -113,6 +133,7 @@ class StoredApprovals:
             note="",
             ended_at=None,
             superseded_by=None,
+            warned_at=None,
         )
         if not written:
             raise Conflict(
@@ -147,7 +168,18 @@ class StoredApprovals:
         if approval.status is not ApprovalState.PENDING:
             raise Conflict(f"{approval.id} is {approval.status.value}: it takes no more votes", code="already_decided")
         self._refuse_if_expired(approval)
-        if any(cast.by == vote.by for cast in approval.votes):
+        if vote.decision == "approved" and (problem := vote_problem(approval.needed, vote.teams)) is not None:
+            raise Refused(f"{vote.by} cannot approve {approval.id}: {problem}", code="not_an_approver")
+        written = self._session.change(
+            _CAST,
+            approval_seq=seq,
+            person=text("vote.by", vote.by),
+            decision=text("vote.decision", vote.decision),
+            reason=text("vote.reason", vote.reason),
+            teams=document("vote.teams", vote.teams),
+            at=self._session.now(),
+        )
+        if not written:
             raise Conflict(f"{vote.by} has voted on {approval.id} already", code="already_voted")
         votes = (*approval.votes, msgspec.structs.replace(vote, at=self._session.now()))
         rows = self._session.change(_VOTE, of=seq, votes=document("approval.votes", votes))
@@ -184,6 +216,18 @@ class StoredApprovals:
         )
         return _approval(self._moved(rows, approval))
 
+    def replaced(self, seq: int, by: int) -> ActionApproval:
+        rows = self._session.change(_REPLACED, of=seq, by=by)
+        if not rows:
+            raise IllegalMove(f"{show_id('A', seq)} is not superseded, or by another already")
+        return _approval(rows[0])
+
+    def warned(self, seq: int) -> ActionApproval:
+        rows = self._session.change(_WARNED, of=seq, now=self._session.now())
+        if not rows:
+            raise IllegalMove(f"{show_id('A', seq)} is no longer pending")
+        return _approval(rows[0])
+
     def list(self, page: Page) -> Sequence[ActionApproval]:
         statement, values = _LISTING.ask(page)
         return [_approval(row) for row in self._session.rows(statement, **values)]
@@ -206,9 +250,10 @@ class StoredApprovals:
                 hint="let the action be proposed again",
             )
 
-    @staticmethod
-    def _refuse_without_quorum(approval: ActionApproval) -> None:
-        in_favour = sum(vote.decision == "approved" for vote in approval.votes)
+    def _refuse_without_quorum(self, approval: ActionApproval) -> None:
+        """Counted from the table of votes, where a person has one row: the copy on the approval is for reading."""
+        cast = [_NAMES.decode(teams) for (teams,) in self._session.rows(_IN_FAVOUR, approval_seq=approval.seq)]
+        in_favour = sum(vote_problem(approval.needed, teams) is None for teams in cast)
         if in_favour < approval.needed.count:
             raise Conflict(
                 f"{approval.id} has {in_favour} of the {approval.needed.count} approving votes that it needs",

@@ -34,12 +34,23 @@ _LIFT = Statement(
 _ACTIVE = Statement(
     sa.select(*_F.c).where(_STANDING, sa.or_(_F.c.until.is_(None), _F.c.until > param("now"))).order_by(_F.c.seq)
 )
+_ENDED = Statement(
+    sa.select(*_F.c)
+    .where(_STANDING, _F.c.until.is_not(None), _F.c.until <= param("now"), _F.c.told_at.is_(None))
+    .order_by(_F.c.seq)
+)
+_TELL = Statement(
+    sa.update(_F)
+    .values(told_at=param("now"))
+    .where(_F.c.seq == param("of"), _STANDING, _F.c.until <= param("now"), _F.c.told_at.is_(None))
+    .returning(*_F.c)
+)
 _LISTING = Listing(_F, at="at")
 
 
 @columns.reading("freeze")
 def _freeze(row: Row) -> Freeze:
-    seq, scope, value, owner, reason, at, until, lifted_at, lifted_by = row
+    seq, scope, value, owner, reason, at, until, lifted_at, lifted_by, told_at = row
     return Freeze(
         seq=seq,
         scope=scope,
@@ -50,6 +61,7 @@ def _freeze(row: Row) -> Freeze:
         until=until,
         lifted_at=lifted_at,
         lifted_by=lifted_by,
+        told_at=told_at,
     )
 
 
@@ -59,17 +71,20 @@ class StoredFreezes:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def add(self, *, owner: str, reason: str, until: Micros | None = None) -> Freeze:
+    def add(
+        self, *, owner: str, reason: str, until: Micros | None = None, scope: str = "all", value: str = ""
+    ) -> Freeze:
         [row] = self._session.change(
             _INSERT,
-            scope="all",
-            value="",
+            scope=text("freeze.scope", scope),
+            value=text("freeze.value", value),
             owner=text("freeze.owner", owner),
             reason=text("freeze.reason", reason),
             at=self._session.now(),
             until=until,
             lifted_at=None,
             lifted_by="",
+            told_at=None,
         )
         return _freeze(row)
 
@@ -84,6 +99,15 @@ class StoredFreezes:
 
     def active(self) -> Sequence[Freeze]:
         return [_freeze(row) for row in self._session.rows(_ACTIVE, now=self._session.now())]
+
+    def ended(self) -> Sequence[Freeze]:
+        return [_freeze(row) for row in self._session.rows(_ENDED, now=self._session.now())]
+
+    def told(self, seq: int) -> Freeze:
+        rows = self._session.change(_TELL, of=seq, now=self._session.now())
+        if not rows:
+            raise Conflict(f"freeze {show_id('F', seq)} has not ended by itself, or its end was told already")
+        return _freeze(rows[0])
 
     def list(self, page: Page) -> Sequence[Freeze]:
         statement, values = _LISTING.ask(page)

@@ -45,21 +45,22 @@ _REVOKE = Statement(
     .returning(*_COLUMNS)
 )
 _READ_ALL = Statement(sa.select(*_COLUMNS).order_by(_T.c.seq))
-_ROLES = msgspec.json.Decoder(tuple[str, ...])
+_NAMES = msgspec.json.Decoder(tuple[str, ...])
 
 
 @columns.reading("token")
 def _token(row: Row) -> StoredToken:
-    seq, name, secret_digest, roles, person, created_at, expires_at, revoked_at = row
+    seq, name, secret_digest, roles, person, created_at, expires_at, revoked_at, teams = row
     return StoredToken(
         seq=seq,
         name=name,
         secret_digest=secret_digest,
-        roles=_ROLES.decode(roles),
+        roles=_NAMES.decode(roles),
         person=person,
         created_at=created_at,
         expires_at=expires_at,
         revoked_at=revoked_at,
+        teams=_NAMES.decode(teams),
     )
 
 
@@ -70,7 +71,14 @@ class StoredTokens:
         self._session = session
 
     def add(
-        self, *, name: str, secret_digest: str, roles: tuple[str, ...], person: str, expires_at: Micros | None = None
+        self,
+        *,
+        name: str,
+        secret_digest: str,
+        roles: tuple[str, ...],
+        person: str,
+        expires_at: Micros | None = None,
+        teams: tuple[str, ...] = (),
     ) -> StoredToken:
         now = self._session.now()
         self._session.change(_GIVE_UP_NAME, of_name=name, now=now)
@@ -84,6 +92,7 @@ class StoredTokens:
             created_at=now,
             expires_at=expires_at,
             revoked_at=None,
+            teams=document("token.teams", teams),
         )
         if not rows:
             raise Conflict(

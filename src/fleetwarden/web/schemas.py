@@ -11,7 +11,6 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, Field
 
-from fleetwarden.app.identity import Role
 from fleetwarden.domain.actions import ExecutionState, Tier, Verdict
 from fleetwarden.domain.fleet import DesiredState, InstanceStatus, Mode, Presence, ServiceStatus
 from fleetwarden.domain.health import HealthStatus
@@ -133,8 +132,11 @@ class Decision(BaseModel):
 
 
 class Needed(BaseModel):
+    """`teams` empty: anybody with the role, unless `nobody` can."""
+
     count: int
     teams: list[str]
+    nobody: bool
 
 
 class Vote(BaseModel):
@@ -142,6 +144,7 @@ class Vote(BaseModel):
     decision: Literal["approved", "denied"]
     reason: str
     at: Time
+    teams: list[str]
 
 
 class Approval(BaseModel):
@@ -165,6 +168,7 @@ class Approval(BaseModel):
     expires_at: Time
     needed: Needed
     votes: list[Vote]
+    break_glass: bool
     note: str
     ended_at: Time | None
     superseded_by: str | None
@@ -256,9 +260,11 @@ class Report(BaseModel):
 
 
 class Freeze(BaseModel):
+    """`id` "file" is a FREEZE file: nobody knows since when (`at` null)."""
+
     id: str
-    at: Time
-    scope: str
+    at: Time | None
+    scope: Literal["all", "group", "kind", "service"]
     value: str
     owner: str
     reason: str
@@ -293,6 +299,7 @@ class Service(BaseModel):
     at: Time
     name: str
     group: str | None
+    owner: str | None
     substrate: str | None
     mode: Mode
     acts: bool
@@ -401,7 +408,8 @@ class Token(BaseModel):
     at: Time
     name: str
     person: str
-    roles: list[Role]
+    roles: list[str]
+    teams: list[str]
     expires_at: Time | None
     revoked_at: Time | None
 

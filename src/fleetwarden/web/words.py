@@ -107,7 +107,7 @@ def status_facts(status: Item) -> list[str]:
     facts.append(f"autoscaler {status['autoscaler']}")
     last = status["last_pass_s"]
     facts.append("no pass yet" if last is None else f"last pass {spelled(last)} ago")
-    facts.append("FROZEN: nothing acts" if status["freezes"] or status["freeze_file"] else "nothing frozen")
+    facts.append(_frozen(status))
     facts.append(f"{status['approvals_waiting'] or 'nothing'} waiting for approval")
     if status["outcome_unknown"]:
         facts.append(f"{_count(status['outcome_unknown'], 'outcome', 'outcomes')} unknown")
@@ -116,11 +116,19 @@ def status_facts(status: Item) -> list[str]:
     return facts
 
 
+def _frozen(status: Item) -> str:
+    if status["freeze_file"] or any(one["scope"] == "all" for one in status["freezes"]):
+        return "FROZEN: nothing acts"
+    parts = [f"{one['scope']} {one['value']}" for one in status["freezes"]]
+    return f"FROZEN in part: {', '.join(parts)}" if parts else "nothing frozen"
+
+
 def freeze_in_words(freeze: Item, now: str) -> str:
     """Who froze what, why, and until when."""
     until = f"until {clock_time(freeze['until'], now)}" if freeze["until"] else "until somebody lifts it"
     reason = f": {freeze['reason']}" if freeze["reason"] else ""
-    return f"frozen by {freeze['owner']} {ago(freeze['at'], now)}, {until}{reason}"
+    what = f"{freeze['scope']} {freeze['value']} " if freeze["value"] else ""
+    return f"{what}frozen by {freeze['owner']} {ago(freeze['at'], now)}, {until}{reason}"
 
 
 def service_state(service: Item) -> str:
@@ -195,14 +203,21 @@ def localised(text: str, now: str) -> str:
     return _STAMP.sub(lambda found: clock_time(found[0], now), text)
 
 
+def _needs(approval: Item) -> str:
+    needed = approval["needed"]
+    if needed["nobody"]:
+        return "nobody can grant it: the policy names no team"
+    teams = f" of team {' or '.join(needed['teams'])}" if needed["teams"] else ""
+    given = sum(one["decision"] == "approved" for one in approval["votes"])
+    return f"needs {_count(needed['count'], 'approver', 'approvers')}{teams}" + (f", has {given}" if given else "")
+
+
 def approval_facts(approval: Item, now: str) -> list[str]:
     """Who asked, when it expires and what it needs."""
-    needed = approval["needed"]
-    teams = f" of team {' or '.join(needed['teams'])}" if needed["teams"] else ""
     facts = [
         f"asked by {approval['requested_by']} {ago(approval['at'], now)}",
         f"expires {clock_time(approval['expires_at'], now)}",
-        f"needs {_count(needed['count'], 'approver', 'approvers')}{teams}",
+        _needs(approval),
     ]
     if approval["votes"]:
         facts.append("answered so far: " + ", ".join(f"{one['by']} {one['decision']}" for one in approval["votes"]))

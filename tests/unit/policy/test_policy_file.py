@@ -334,10 +334,23 @@ def test_a_bad_rule_is_refused_with_its_line(rule: str, reason: str) -> None:
 
 
 @pytest.mark.req("POL-14")
-def test_approvers_are_not_supported_yet_and_never_ignored() -> None:
-    assert only_problem(a_rule("tier: approval_required, approvers: {teams: [dba], count: 2}")) == (
-        "policy.yml:2  'approvers' is not supported yet"
-    )
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("dba", "is no mapping with teams and count"),
+        ("{}", "approvers says nothing"),
+        ("{teams: dba}", "is no list of teams"),
+        ("{teams: [dba, dba]}", "'dba' stands here twice"),
+        ("{teams: [5]}", "5 is no name of a team"),
+        ("{teams: [two words]}", "approvers.teams: "),
+        ("{count: 0}", "approvers.count"),
+        ("{count: 21}", "approvers.count"),
+        ("{count: true}", "approvers.count"),
+        ("{team: [dba]}", "unknown key 'team' (did you mean 'teams'?)"),
+    ],
+)
+def test_approvers_that_cannot_be_read_reject_the_file(said: str, reason: str) -> None:
+    assert reason in only_problem(a_rule(f"tier: approval_required, approvers: {said}"))
 
 
 @pytest.mark.req("POL-14", "POL-19")
@@ -441,7 +454,7 @@ def test_an_override_that_is_switched_off_is_none_even_if_it_is_broken() -> None
         (FLAT | {"tier": "bogus"}, "none of auto"),
         (FLAT | {"rate_limit": {"max": "3", "window_s": 60}}, "whole number"),
         (FLAT | {"maintenance_window": "2-5"}, "not of the form"),
-        (FLAT | {"approvers": {"count": 2}}, "not supported yet"),
+        (FLAT | {"approvers": {"count": 0}}, "approvers.count"),
         (FLAT | {"scope": "promotion"}, "is not action_policy"),
         (FLAT | {"scope": None}, "is not action_policy"),
         (FLAT | {"active": "no"}, "neither true nor false"),

@@ -48,4 +48,5 @@ def test_it_allows_by_itself_only_what_changes_nothing() -> None:
         "watch_scale_down": False,
         "allow_self_approval": False,
         "approval_expires_s": 86_400,
+        "approval_warns_s": 3_600,
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
 from fleetwarden.domain.errors import Problem
@@ -16,24 +16,22 @@ from fleetwarden.web.bodies import ClosedBody, documented, json_body
 from fleetwarden.web.callers import AnyCaller, Plane
 from fleetwarden.web.problems import Malformed
 from fleetwarden.web.queries import no_query
-from fleetwarden.web.texts import Reason, RequiredReason
+from fleetwarden.web.texts import TEXT_PATTERN, Reason, RequiredReason
 
 __all__ = ["router"]
 
 router = APIRouter(tags=["freeze and recovery"], dependencies=[Depends(no_query)])
 
 
-def _not_yet(value: object) -> object:
-    if value is not None:
-        raise ValueError("not supported yet; leave it out to freeze everything")
-    return value
-
-
-NotYet = Annotated[None, BeforeValidator(_not_yet), Field(description="Not supported yet: refused.")]
+Scope = Annotated[str | None, Field(min_length=1, max_length=200, json_schema_extra={"pattern": TEXT_PATTERN})]
 
 
 class FreezeOrder(ClosedBody):
-    """`on` freezes all actuation, for `for_s` seconds or until it is taken back; off ends every freeze."""
+    """`on` freezes, for `for_s` seconds or until it is taken back; off ends freezes.
+
+    At most one of `group`, `kind` and `service` says of what; without one `on` freezes everything, and off ends every
+    freeze.
+    """
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -44,9 +42,17 @@ class FreezeOrder(ClosedBody):
     on: bool
     reason: Reason = None
     for_s: Annotated[float | None, Field(ge=1, le=366 * 86_400)] = None
-    group: NotYet = None
-    kind: NotYet = None
-    service: NotYet = None
+    group: Scope = None
+    kind: Scope = None
+    service: Scope = None
+
+    def scope(self) -> tuple[str, str]:
+        """The scope and its name; ("", "") for none.  Raises Malformed for several."""
+        given = [(name, value) for name in ("group", "kind", "service") if (value := getattr(self, name)) is not None]
+        if len(given) > 1:
+            told = [Problem(name, 0, "only one of group, kind and service") for name, _ in given]
+            raise Malformed("a freeze is of one thing; several freezes may stand at once", told)
+        return given[0] if given else ("", "")
 
 
 class Settlement(ClosedBody):
@@ -62,12 +68,15 @@ def show_freeze(caller: AnyCaller, plane: Plane) -> Response:
 
 @router.post("/freeze", response_model=schemas.FreezeStatus, openapi_extra=documented(FreezeOrder))
 def set_freeze(caller: AnyCaller, plane: Plane, body: Annotated[FreezeOrder, json_body(FreezeOrder)]) -> Response:
-    """Freeze or thaw everything.  Once `on` has answered, nothing further begins."""
+    """Freeze or thaw.  Once `on` has answered, nothing further begins of what it covers."""
+    scope, value = body.scope()
+    reason = body.reason or ""
     if body.on:
-        return answer(plane.administration.freeze(caller, reason=body.reason or "", for_s=body.for_s))
+        frozen = plane.administration.freeze(caller, reason=reason, for_s=body.for_s, scope=scope or "all", value=value)
+        return answer(frozen)
     if body.for_s is not None:
         raise Malformed("for_s goes with on: true", [Problem("for_s", 0, "nothing is frozen by this request")])
-    return answer(plane.administration.thaw(caller, reason=body.reason or ""))
+    return answer(plane.administration.thaw(caller, reason=reason, scope=scope, value=value))
 
 
 @router.get("/recover", response_model=schemas.PageOf[schemas.Action])

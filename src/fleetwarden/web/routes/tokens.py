@@ -8,7 +8,8 @@ from fastapi import APIRouter, Depends
 from pydantic import Field
 from starlette.responses import Response
 
-from fleetwarden.app.identity import Role
+from fleetwarden.app.identity import LIMITED, Role
+from fleetwarden.domain.approvers import TEAMS_MAX
 from fleetwarden.domain.identifiers import name_problem
 from fleetwarden.web import schemas
 from fleetwarden.web.addresses import NAME_PATTERN, Name
@@ -21,16 +22,26 @@ from fleetwarden.web.texts import TEXT_PATTERN
 
 __all__ = ["router"]
 
+ROLES_MAX = 20
+_GROUP = NAME_PATTERN.removeprefix("^").removesuffix("$")
+ROLE_PATTERN = f"^(({'|'.join(Role)})|({'|'.join(sorted(LIMITED))}):{_GROUP})$"
+
 router = APIRouter(tags=["tokens"], dependencies=[Depends(no_query)])
 
 
 class TokenOrder(ClosedBody):
-    """`person` is what the ledger attributes (default: the token's name); `for_s` ends the token after that long."""
+    """`person` is what the ledger attributes and what votes (default: the token's name); `for_s` ends the token after
+    that long.  The roles `operator` and `approver` may be limited to a group: `approver:web`.
+    """
 
     name: Annotated[str, Field(min_length=1, max_length=63, json_schema_extra={"pattern": NAME_PATTERN})]
     roles: Annotated[
-        list[Annotated[str, Field(json_schema_extra={"enum": [role.value for role in Role]})]],
-        Field(min_length=1, max_length=len(Role)),
+        list[Annotated[str, Field(max_length=80, json_schema_extra={"pattern": ROLE_PATTERN})]],
+        Field(min_length=1, max_length=ROLES_MAX),
+    ]
+    teams: Annotated[
+        list[Annotated[str, Field(max_length=63, json_schema_extra={"pattern": NAME_PATTERN})]],
+        Field(default_factory=list, max_length=TEAMS_MAX),
     ]
     person: Annotated[str | None, Field(min_length=1, max_length=200, json_schema_extra={"pattern": TEXT_PATTERN})] = (
         None
@@ -48,7 +59,12 @@ def list_tokens(caller: AnyCaller, plane: Plane) -> Response:
 def create_token(caller: AnyCaller, plane: Plane, body: Annotated[TokenOrder, json_body(TokenOrder)]) -> Response:
     """Make a token.  The answer holds its secret."""
     made = plane.administration.create_token(
-        caller, name=_token_name(body.name), roles=tuple(body.roles), person=body.person or "", for_s=body.for_s
+        caller,
+        name=_token_name(body.name),
+        roles=tuple(body.roles),
+        person=body.person or "",
+        for_s=body.for_s,
+        teams=tuple(body.teams),
     )
     return answer(made, 201)
 
