@@ -232,13 +232,16 @@ def request_for(
     by: str,
     acting: frozenset[str],
 ) -> ActionRequest:
-    """The request for a need, bound to the service as declared and to what was seen."""
+    """The request for a need, bound to the service as asked for and to what was seen.
+
+    A person's own wish is asked for in that person's name, so that nobody approves what they asked for themselves.
+    """
     return ActionRequest(
         kind=need.kind,
         target=service.name,
         params=need.params,
         source=source,
-        requested_by=by,
+        requested_by=need.by or by,
         reason=need.reason,
         key=key,
         group=service.group,

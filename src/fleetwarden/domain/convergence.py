@@ -20,6 +20,7 @@ from fleetwarden.domain.fleet import (
     Presence,
     Service,
     ServiceStatus,
+    Wish,
 )
 from fleetwarden.domain.identifiers import JsonValue, digest
 
@@ -36,6 +37,7 @@ class Need(Record):
     params: Mapping[str, JsonValue]
     reason: str
     direction: str = ""
+    by: str = ""  # the person whose wish it is, if it is one's own: who asked cannot approve it
 
 
 class Rest(Record):
@@ -60,6 +62,8 @@ def converge(service: Service, observed: ObservedService | None) -> Need | Rest:
     """The one thing that this service needs now."""
     if service.mode is Mode.OBSERVE:
         return Rest(code="observe_only", reason="mode is observe: it is looked at and left alone")
+    if service.paused:
+        return Rest(code="foreign_paused", reason=service.paused)
     if observed is None:
         return Rest(code="unobserved", reason="no observation: nothing is done without evidence")
     if observed.status is ServiceStatus.UNKNOWN:
@@ -67,7 +71,7 @@ def converge(service: Service, observed: ObservedService | None) -> Need | Rest:
             code="unknown", reason=f"its state is unknown{_because(observed)}: nothing is done without evidence"
         )
     if service.desired is DesiredState.STOPPED:
-        return _towards_stopped(observed)
+        return _towards_stopped(service, observed)
     if observed.presence is not Presence.STARTED:
         return _towards_started(service, observed)
     bad = [one for one in observed.instances if one.status is InstanceStatus.DOWN]
@@ -80,23 +84,39 @@ def converge(service: Service, observed: ObservedService | None) -> Need | Rest:
     return _at_rest(service, observed)
 
 
-def _towards_stopped(observed: ObservedService) -> Need | Rest:
+def _towards_stopped(service: Service, observed: ObservedService) -> Need | Rest:
+    wish = service.state_wish
     if observed.existing > 0:
+        how = "declared stopped" if wish is None else f"stopped by {wish.words}"
         return Need(
-            kind=Kind.STOP, params={}, direction="down", reason=f"declared stopped, {observed.existing} still running"
+            kind=Kind.STOP,
+            params={},
+            direction="down",
+            reason=f"{how}, {observed.existing} still running",
+            by="" if wish is None else wish.person,
         )
-    return Rest(code="stopped", reason="stopped, as declared")
+    return _settled(service, "stopped", "stopped", wish)
 
 
 def _towards_started(service: Service, observed: ObservedService) -> Need | Rest:
     if service.replicas == 0:
-        return Rest(code="scaled_to_zero", reason="0 replicas declared, none started")
+        return _settled(service, "scaled_to_zero", "0 replicas, none started", service.count_wish)
     why = {
         Presence.NEVER_STARTED: "never started",
         Presence.NOT_SINCE_BOOT: "not started since the machine booted",
         Presence.STOPPED_BY_US: "stopped earlier, and declared running",
+        Presence.STOPPED_BY_OTHER: "stopped by somebody else, and declared running",
     }[observed.presence]
-    return Need(kind=Kind.START, params={"replicas": service.replicas}, direction="up", reason=why)
+    wish = service.state_wish or service.count_wish
+    if wish is not None:
+        why = f"{why}; {wish.words}"
+    return Need(
+        kind=Kind.START,
+        params={"replicas": service.replicas},
+        direction="up",
+        reason=why,
+        by="" if wish is None else wish.person,
+    )
 
 
 def _repair(service: Service, observed: ObservedService, bad: list[ObservedInstance]) -> Need | Rest:
@@ -113,7 +133,8 @@ def _repair(service: Service, observed: ObservedService, bad: list[ObservedInsta
 
 
 def _count(service: Service, observed: ObservedService, bad: list[ObservedInstance]) -> Need | Rest:
-    if service.scaling is not None:
+    wish = service.count_wish
+    if service.scaling is not None and wish is None:
         if bad:
             return _repair(service, observed, bad)
         return Rest(code="count_not_ours", reason="a scaling block owns its count; nothing consumes the block yet")
@@ -121,7 +142,9 @@ def _count(service: Service, observed: ObservedService, bad: list[ObservedInstan
         kind=Kind.SCALE,
         params={"replicas": service.replicas},
         direction="up" if service.replicas > observed.total else "down",
-        reason=f"{service.replicas} declared, {observed.total} there (dead ones included)",
+        reason=f"{service.replicas} {'declared' if wish is None else f'asked for by {wish.words}'},"
+        f" {observed.total} there (dead ones included)",
+        by="" if wish is None else wish.person,
     )
 
 
@@ -134,8 +157,16 @@ def _at_rest(service: Service, observed: ObservedService) -> Rest:
     if observed.status is ServiceStatus.DEGRADED:
         return Rest(code="degraded", reason=f"{observed.ready} of {observed.total} ready{_because(observed)}")
     if observed.total == 0:
-        return Rest(code="scaled_to_zero", reason="0 replicas, as declared")
-    return Rest(code="as_declared", reason="as declared")
+        return _settled(service, "scaled_to_zero", "0 replicas", service.count_wish)
+    return _settled(service, "as_declared", "", service.count_wish or service.state_wish)
+
+
+def _settled(service: Service, code: str, what: str, wish: Wish | None) -> Rest:
+    """At rest, as asked for: by the files, by a person, or because what somebody else set is held."""
+    if service.held:
+        return Rest(code="foreign_held", reason=service.held)
+    told = "as declared" if wish is None else f"as {wish.words} asks"
+    return Rest(code=code if wish is None else "as_asked", reason=f"{what}, {told}" if what else told)
 
 
 def _because(observed: ObservedService) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from fleetwarden.domain.actions import Kind, Record
-from fleetwarden.domain.fleet import DesiredState, ObservedService, Presence, Service, ServiceStatus
+from fleetwarden.domain.fleet import DesiredState, ObservedService, Presence, Service, ServiceStatus, Wish
 from fleetwarden.domain.identifiers import JsonValue, Micros, rfc3339, show_id
 
 __all__ = [
@@ -141,12 +141,13 @@ def layered(service: Service, override: Override | None, changes: Sequence[Forei
     new: dict[str, Any] = {}
     told = [service.source] if service.source else []
     if override is not None:
-        new |= {"override": override.id, "asked_by": override.by}
+        wish = Wish(words=f"override {override.id} of {override.by}", person=override.by)
+        new["override"] = override.id
         if override.replicas is not None:
-            new |= {"replicas": override.replicas, "count_set": True}
+            new |= {"replicas": override.replicas, "count_wish": wish}
         if override.state is not None:
-            new["desired"] = override.state
-        told.append(f"override {override.id} by {override.by}")
+            new |= {"desired": override.state, "state_wish": wish}
+        told.append(wish.words)
     for one in changes:
         new |= _set_by(one, service)
         told.append(f"{one.field} {'adopted' if one.status is ForeignState.ADOPTED else 'held'} ({one.id})")
@@ -155,16 +156,19 @@ def layered(service: Service, override: Override | None, changes: Sequence[Forei
         new["held"] = _held(service.name, held[-1])
     if any(one.pauses for one in held):
         new["paused"] = _paused(service.name, held)
-    return msgspec.structs.replace(service, **new, source=", ".join(told)) if told and new else service
+    return msgspec.structs.replace(service, **new, source=", ".join(told)) if override or changes else service
 
 
-def _set_by(change: ForeignChange, service: Service) -> Mapping[str, JsonValue]:
+def _set_by(change: ForeignChange, service: Service) -> Mapping[str, Any]:
+    kept = change.status is ForeignState.ADOPTED
+    how = f"{change.id}, adopted by {change.ended_by}," if kept else f"{change.id}, held,"
+    wish = Wish(words=how, person=change.ended_by if kept else "")
     if change.field is ForeignField.STATE:
-        return {"desired": DesiredState.STOPPED}
+        return {"desired": DesiredState.STOPPED, "state_wish": wish}
     if change.field is ForeignField.VERSION:
         return {"version": change.after}
     # Native scaling goes on from the new count, so it is not made a wish of anybody's.
-    return {} if service.scaling is not None else {"replicas": int(change.after)}
+    return {} if service.scaling is not None else {"replicas": int(change.after), "count_wish": wish}
 
 
 def _held(name: str, change: ForeignChange) -> str:

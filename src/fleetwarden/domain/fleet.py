@@ -29,6 +29,7 @@ __all__ = [
     "ScalingError",
     "Service",
     "ServiceStatus",
+    "Wish",
 ]
 
 
@@ -98,6 +99,13 @@ class ScalingError(Record):
     file: str = ""
 
 
+class Wish(Record):
+    """What a value rests on if not on the files: words such as `override O-3 of ada`, and whose wish it is."""
+
+    words: str
+    person: str = ""
+
+
 class Service(Record):
     """One service as declared, override layer applied.
 
@@ -118,8 +126,8 @@ class Service(Record):
     source: str = ""
     # What follows is layered on at run time, never declared: see `domain.desired`.
     override: str = ""  # the id of the operator's override that holds
-    asked_by: str = ""  # whose override it is
-    count_set: bool = False  # the override names the count: it outranks a scaling block
+    count_wish: Wish | None = None  # somebody asked for this count: it outranks a scaling block
+    state_wish: Wish | None = None
     held: str = ""  # what somebody else set and is held, with the commands that end that
     paused: str = ""  # why nothing is proposed for it at all
 

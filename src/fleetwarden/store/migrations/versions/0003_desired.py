@@ -5,6 +5,8 @@ The changes as they were then, written out.  Revision 0003, down_revision 0002.
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -15,7 +17,7 @@ METADATA = sa.MetaData()
 _BIG = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
-def _where(condition: str) -> dict[str, sa.TextClause]:
+def _where(condition: str) -> dict[str, Any]:
     return {"sqlite_where": sa.text(condition), "postgresql_where": sa.text(condition)}
 
 
