@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fleetwarden.controllers.escalation import escalate
 from fleetwarden.domain.actions import ExecutionState, Kind, OutboxRecord, Outcome
 from fleetwarden.domain.identifiers import SECOND, JsonValue
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
@@ -74,6 +75,8 @@ def end_record(
     if to is OutboxState.SUCCEEDED and request.kind in WATCHED:
         _watch(tx, record, watch_window_s)
     _tell(tx, record, to, outcome, settled_by)
+    if to is OutboxState.FAILED and not (outcome.dry_run or request.dry_run):
+        escalate(tx, record, outcome)
     return ended
 
 

@@ -70,8 +70,18 @@ class HealthCheck(Record):
     start_grace_s: float = 30.0
 
 
+class VersionSpec(Record):
+    """One version of a service.  `command` () is the block's own, `irreversible`: what it does cannot be undone."""
+
+    command: tuple[str, ...] = ()
+    irreversible: bool = False
+
+
 class ProcessSpec(Record):
-    """How a service runs as local processes.  Placeholders: {port} (first port + index), {index}, {version}, {name}."""
+    """How a service runs as local processes.  Placeholders: {port} (first port + index), {index}, {version}, {name}.
+
+    `versions` lists what can be deployed; empty: whatever version is declared, by the one `command`.
+    """
 
     command: tuple[str, ...]
     port: int | None = None
@@ -80,6 +90,7 @@ class ProcessSpec(Record):
     host: str = ""  # empty: the host of the plane that first starts it
     health: HealthCheck = HealthCheck()
     stop_grace_s: float = 10.0  # SIGTERM, then SIGKILL after this long
+    versions: Mapping[str, VersionSpec] = {}
 
 
 class ScalingBlock(Record):
@@ -116,6 +127,7 @@ class Service(Record):
 
     name: str
     group: str = ""
+    owner: str = ""  # the team that answers for it, and approves where a rule names no other
     mode: Mode = Mode.LIVE
     desired: DesiredState = DesiredState.RUNNING
     replicas: int = 1
@@ -124,6 +136,7 @@ class Service(Record):
     scaling: ScalingBlock | None = None
     scaling_error: ScalingError | None = None
     source: str = ""
+    depends_on: tuple[str, ...] = ()  # services that have to be there before it is started or repaired
     # What follows is layered on at run time, never declared: see `domain.desired`.
     override: str = ""  # the id of the operator's override that holds
     count_wish: Wish | None = None  # somebody asked for this count: it outranks a scaling block
@@ -193,6 +206,7 @@ class ObservedInstance(Record):
     started_at: Micros | None = None
     identity: str = ""  # what tells this very instance from any later one
     key: str = ""
+    definition: str = ""  # digest of the definition that it was started by, where known; see `domain.versions`
     detail: str = ""  # e.g. "exited with code 1", "exit unknown", "HTTP 503"
 
 

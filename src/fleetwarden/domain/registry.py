@@ -12,6 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
 
+from fleetwarden.domain.depends_on import refuse_rings, refuse_unknown
 from fleetwarden.domain.errors import Problem
 from fleetwarden.domain.fleet import Fleet, Mode, Service
 from fleetwarden.domain.identifiers import name_problem
@@ -61,6 +62,8 @@ def read_fleet(registry: Node, override: Node | None, folder: str, digest: str, 
             services_by_name[entry.name] = service
             found.warnings += entry.said_by(warnings)
     for name in _refuse_shared_ports(entries, services_by_name):
+        del services_by_name[name]
+    for name in _refuse_dependencies(entries, services_by_name):
         del services_by_name[name]
     for entry in entries:
         found.problems += entry.said_by(entry.findings.problems)
@@ -191,6 +194,23 @@ def _refuse_shared_ports(entries: Sequence[Entry], services: Mapping[str, Servic
         entry.findings.problem(entry.keys["process"].get("port") or entry.node, reason)
         refused.append(service.name)
     return refused
+
+
+def _refuse_dependencies(entries: Sequence[Entry], services: Mapping[str, Service]) -> list[str]:
+    """Names of services that depend on what nobody declares, or in the end on themselves.
+
+    One that depends on an entry which is rejected for another reason stands, and waits.
+    """
+    declared = {entry.name for entry in entries if entry.name}
+    nodes = {entry.name: entry for entry in entries if entry.name in services and "depends_on" in entry.keys}
+    refused = [name for name, one in nodes.items() if refuse_unknown(one.findings, one.keys["depends_on"], declared)]
+    needs = {name: services[name].depends_on for name in nodes}
+    for name, (leads_on, ring) in refuse_rings(needs).items():
+        items = nodes[name].keys["depends_on"].items()
+        place = next(item for item in items if item.value == leads_on)
+        nodes[name].findings.problem(place, f"depends_on: these wait for each other: {ring}")
+        refused.append(name)
+    return list(dict.fromkeys(refused))
 
 
 def _ports(first: int, last: int) -> str:

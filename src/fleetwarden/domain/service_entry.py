@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from fleetwarden.domain.actions import Record
+from fleetwarden.domain.depends_on import read_depends_on
 from fleetwarden.domain.errors import Problem
 from fleetwarden.domain.fleet import DesiredState, Mode, ScalingBlock, ScalingError, Service
 from fleetwarden.domain.identifiers import name_problem
@@ -23,8 +24,8 @@ from fleetwarden.domain.version_block import check_version
 __all__ = ["OVERRIDABLE", "Entry", "Group", "build_service", "read_entry", "version_of"]
 
 OVERRIDABLE = ("replicas", "desired", "version", "scaling")
-DECLARED = ("name", "group", "owner", "mode", *OVERRIDABLE, "process")
-LATER = ("depends_on", "docker", "kubernetes", "match", "watch", "unit")
+DECLARED = ("name", "group", "owner", "mode", "depends_on", *OVERRIDABLE, "process")
+LATER = ("docker", "kubernetes", "match", "watch", "unit")
 REGISTRY_ONLY = frozenset({*DECLARED, *LATER}) - {"name", *OVERRIDABLE}
 PROCESS_REPLICAS_MAX = 1_000
 REPLICAS_MAX = 100_000
@@ -117,6 +118,7 @@ def build_service(
     keys = {**entry.keys, **(layer.keys if layer is not None else {}), "name": entry.node}
     group, mode = _group_and_mode(findings, keys, groups)
     owner = _owner(findings, keys["owner"]) if "owner" in keys else ""
+    depends_on = read_depends_on(findings, keys["depends_on"]) if "depends_on" in keys else ()
     most = PROCESS_REPLICAS_MAX if "process" in keys else REPLICAS_MAX
     replicas: int | None = 1
     for layered in (entry, layer) if layer is not None else (entry,):  # the overridden value has to be valid, too
@@ -143,6 +145,7 @@ def build_service(
         name=entry.name,
         group=group,
         owner=owner,
+        depends_on=depends_on,
         mode=mode,
         desired=desired,
         replicas=replicas,
