@@ -26,8 +26,11 @@ from fleetwarden.app.fleet_views import FleetViews, PlaneFacts
 from fleetwarden.app.identity import Caller, Role, authenticate, authenticate_digest, secret_digest
 from fleetwarden.app.injection import injected
 from fleetwarden.app.listing import Lists
+from fleetwarden.app.proposing import Proposing
+from fleetwarden.app.neighbours import neighbours_of
 from fleetwarden.app.settings import Settings
 from fleetwarden.app.stopping import Stopping
+from fleetwarden.app.storage import EpochOperations, open_migrated
 from fleetwarden.controllers import deploy_watch
 from fleetwarden.controllers.approvals import WORK_KIND as APPROVED_ACTION
 from fleetwarden.controllers.approvals import ApprovalDesk
@@ -39,20 +42,23 @@ from fleetwarden.controllers.gate import Gate
 from fleetwarden.controllers.loop import Loop, Subscription
 from fleetwarden.controllers.messenger import CADENCE as NOTIFIER
 from fleetwarden.controllers.messenger import Messenger
+from fleetwarden.controllers.publishing import CADENCE as HOST_OBSERVER
+from fleetwarden.controllers.publishing import published_elsewhere
 from fleetwarden.controllers.reconciler import CADENCE as RECONCILER
 from fleetwarden.controllers.reconciler import Reconciler
 from fleetwarden.controllers.recovery import Recovery
-from fleetwarden.controllers.sightings import Sightings
+from fleetwarden.controllers.sightings import Look, Sightings
 from fleetwarden.controllers.supervision import Supervision
 from fleetwarden.controllers.wakes import Wakes
 from fleetwarden.controllers.worker import Worker
-from fleetwarden.domain.actions import LeaseFence
+from fleetwarden.domain.actions import ActionRequest, LeaseFence
+from fleetwarden.domain.fleet import Service
 from fleetwarden.ports.actuation import FleetActuator
 from fleetwarden.ports.configuration import ConfigurationSource
 from fleetwarden.ports.observation import FleetObserver
 from fleetwarden.ports.stores import Store, Tx
 from fleetwarden.ports.system import Clock, IdSource, Notifier
-from fleetwarden.store.opening import open_store, require_capabilities
+from fleetwarden.store.opening import require_capabilities
 
 __all__ = ["Offline", "Plane", "configuration_of", "first_admin_token"]
 
@@ -90,11 +96,24 @@ class Plane:
         self.configuration = configuration or configuration_of(settings, self.clock)
         if store is not None:
             require_capabilities(store)  # one that was opened here has shown them already
-        self.store: Store = store if store is not None else open_store(settings.store_url, self.clock)
+        self.store: Store = store if store is not None else open_migrated(settings, self.clock)
         self.holder = f"{settings.fleet_host}:{os.getpid()}:{self.ids.new()}"
         self.wakes = Wakes()
+        self.neighbours = neighbours_of(
+            settings,
+            self.clock,
+            self.store,
+            self.configuration,
+            self.wakes,
+            holder=self.holder,
+            by_hand=self._by_hand,
+        )
+        if self.neighbours is not None:
+            self.configuration = self.neighbours.configuration
         built = substrates.build(settings, self.clock, self._fleet_id(), self._ended)
         self._substrates = built
+        if self.neighbours is not None and built.observers:
+            self.neighbours.register(self.ids.new())
         served = {**built.actuators, **put.actuators} if actuators is None else dict(actuators)
         self._actuators = {name: self._bounded(one) for name, one in served.items()}
         watching = [*built.observers, *put.observers] if observers is None else observers
@@ -102,6 +121,7 @@ class Plane:
             self.store,
             [one if self._by_hand else DeadlineObserver(self.clock, one) for one in watching],
             max_age_s=evidence_age_s(settings),
+            published=published_elsewhere(self.neighbours.host) if self.neighbours is not None else None,
         )
         self.acting = frozenset(name for name, one in served.items() if not one.simulates)
         self._build_controllers()
@@ -133,7 +153,15 @@ class Plane:
         window = settings.deploy_watch_window
         age = max(2.0 * settings.fleet_reconciler_interval, 30.0)
         self.supervision = Supervision(store, max_age_s=age)
-        self.gate = Gate(store, files, self.wakes, prepared_ttl_s=settings.fleet_prepared_ttl_s)
+        shared = self.neighbours
+        host = "" if shared is None else shared.host
+        self.gate = Gate(
+            store,
+            files,
+            self.wakes,
+            prepared_ttl_s=settings.fleet_prepared_ttl_s,
+            claim=None if shared is None else shared.configuration.claim,
+        )
         self.pool = ThreadPoolExecutor(settings.fleet_executor_threads, thread_name_prefix="action")
         self.executor = Executor(
             self.clock,
@@ -151,9 +179,10 @@ class Plane:
                 watch_window_s=window,
                 parallel_max=settings.fleet_executor_threads,
             ),
+            host=host,
         )
         self.recovery = Recovery(
-            store, files, self._sightings, self.wakes, self.executor.executing, watch_window_s=window
+            store, files, self._sightings, self.wakes, self.executor.executing, watch_window_s=window, host=host
         )
         self.desk = ApprovalDesk(self.ids, store, files, self._sightings, self.gate, self.wakes)
         self.expiry = Expiry(store, files, self.desk, self.wakes)
@@ -165,7 +194,7 @@ class Plane:
             self.supervision,
             self.gate,
             self.desk,
-            self.executor.refusal,
+            self._refusal,
             acting=self.acting,
             actions_max=settings.fleet_reconciler_max_actions,
         )
@@ -181,27 +210,54 @@ class Plane:
             self._subscriptions(),
             holder=self.holder,
             lease_ttl_s=settings.fleet_lease_ttl_s,
+            heartbeat=None if shared is None else shared.heartbeat,
         )
+
+    def _refusal(self, request: ActionRequest, service: Service) -> str | None:
+        """Why nothing here carries this out, or None; what belongs to another host is for that host's plane to say."""
+        elsewhere = self.neighbours is not None and not self.neighbours.configuration.is_here(service)
+        return None if elsewhere else self.executor.refusal(request, service)
 
     def _subscriptions(self) -> list[Subscription]:
         """Everything that runs.  Read this to know what a plane does."""
         settings = self.settings
         every = [
-            Subscription(name=EXECUTOR, interval_s=1.0, run=self._execute),
+            Subscription(name=EXECUTOR, interval_s=1.0, run=self._execute, shard=self._shard()),
             Subscription(name="worker", interval_s=1.0, run=lambda _: self.worker.run(), leased=False),
             Subscription(name="configuration", interval_s=settings.fleet_config_poll_s, run=self._reread, leased=False),
-            Subscription(name=NOTIFIER, interval_s=5.0, run=lambda _: self.messenger.run(), vital=False),
+            Subscription(name=NOTIFIER, interval_s=5.0, run=self.messenger.run, vital=False),
             Subscription(name=EXPIRY, interval_s=5.0, run=lambda _: self.expiry.run(), vital=False),
             Subscription(name="supervision", interval_s=5.0, run=self._supervise, leased=False),
         ]
+        if self.neighbours is not None:
+            publisher = self.neighbours.publisher(self._sightings, self._looked)
+            look_every_s = self.neighbours.interval_s
+            every.append(
+                Subscription(name=HOST_OBSERVER, interval_s=look_every_s, run=lambda _: publisher.run(), leased=False)
+            )
         if settings.fleet_reconciler:
             interval = settings.fleet_reconciler_interval
             every.append(Subscription(name=RECONCILER, interval_s=interval, run=self._reconcile))
         return every
 
+    def _told_of_neighbours(self) -> list[str]:
+        return [] if self.neighbours is None else self.neighbours.warnings(evidence_age_s(self.settings))
+
+    def _shard(self) -> str:
+        """Who executes: one plane for the fleet, or one for each host."""
+        return "0" if self.neighbours is None else self.neighbours.host
+
+    def _looked(self, services: Sequence[Service], look: Look) -> None:
+        """Health rests on looks also where another plane leads."""
+        used = {one.substrate for one in services}
+        asked = {one.name: one.substrates for one in self._sightings.observers if one.substrates & used}
+        self.supervision.observed(look.at, asked, look.failed)
+
     def _reconcile(self, fence: LeaseFence | None) -> object:
         assert fence is not None
         self.reconciler.paused = self._ending or self.stopping.pausing()
+        if self.neighbours is not None:
+            self.neighbours.configuration.learn()
         return self.reconciler.run(fence)
 
     def _execute(self, fence: LeaseFence | None) -> int:
@@ -240,10 +296,20 @@ class Plane:
             data_dir=str(settings.fleet_data_dir),
         )
         self.lists = Lists(self.store)
+        self.epochs = EpochOperations(self.store)
         self.administration = Administration(
             self.store, self.recovery, self.configuration.freeze_file, lambda: self.configuration.current().fleet
         )
         self.approving = Approving(self.desk)
+        self.proposing = Proposing(
+            self.ids,
+            self.store,
+            self.configuration,
+            self._sightings,
+            self.gate,
+            self._refusal,
+            acting=self.acting,
+        )
         self.fleet = FleetViews(
             self.clock,
             self.store,
@@ -254,6 +320,7 @@ class Plane:
             self.loop.states,
             facts,
             self._substrates.unmanaged,
+            self._told_of_neighbours,
         )
         self.explaining = Explaining(self.store, self.configuration, self.fleet)
         self.stopping = Stopping(
@@ -278,6 +345,8 @@ class Plane:
             "plane_up",
             lambda tx: tx.journal.write(topic="plane", actor=self.holder, summary="the plane is up"),
         )
+        if self.neighbours is not None:
+            self.neighbours.start(list(self.loop.states))
         self.loop.start()
 
     def stop(self, timeout_s: float = 30.0) -> bool:
@@ -289,6 +358,8 @@ class Plane:
         ended = self.loop.stop(timeout_s)
         self.pool.shutdown(wait=ended, cancel_futures=True)
         self._substrates.close()
+        if self.neighbours is not None:
+            self.neighbours.close()
         self.store.close()
         return ended
 
@@ -315,7 +386,8 @@ class Offline:
 
     def __init__(self, settings: Settings) -> None:
         clock = SystemClock()
-        self.store = open_store(settings.store_url, clock)
+        self.store = open_migrated(settings, clock)
+        self.epochs = EpochOperations(self.store)
         configuration = configuration_of(settings, clock)
         sightings = Sightings(self.store, [], max_age_s=evidence_age_s(settings))
         recovery = Recovery(

@@ -6,16 +6,18 @@ is too old is shown as no evidence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from fleetwarden.app import views
 from fleetwarden.app.identity import Caller, Role, require
 from fleetwarden.controllers.loop import TickState
+from fleetwarden.controllers.reconciler import CADENCE as LEADING
 from fleetwarden.controllers.reconciler import Reconciler, Standing
 from fleetwarden.controllers.sightings import Sightings
 from fleetwarden.controllers.supervision import Supervision
 from fleetwarden.domain import freezing
 from fleetwarden.domain.actions import ActionDecision, ActionExecution
+from fleetwarden.domain.convergence import Rest, converge
 from fleetwarden.domain.errors import NotFound
 from fleetwarden.domain.fleet import Mode, ObservedService, Service, ServiceStatus
 from fleetwarden.domain.health import HealthStatus
@@ -86,7 +88,10 @@ class FleetViews:
         ticks: Mapping[str, TickState],
         facts: PlaneFacts,
         unmanaged: Callable[[Collection[str]], Mapping[str, int]],
+        neighbours: Callable[[], Sequence[str]] = tuple,
     ) -> None:
+        """`neighbours`: what there is to say of other hosts' planes."""
+        self._neighbours = neighbours
         self._unmanaged = unmanaged
         self._clock = clock
         self._store = store
@@ -121,7 +126,7 @@ class FleetViews:
     def _service(self, service: Service, rows: _Rows) -> views.Item:
         seen = self.seen(service.name, rows.now)
         decision, execution = rows.decisions.get(service.name), rows.executions.get(service.name)
-        standing = self._reconciler.standings().get(service.name)
+        standing = self._standing(service, seen)
         opened, waiting = rows.open.get(service.name), rows.waiting.get(service.name)
         status = ServiceStatus.UNKNOWN if seen is None else seen.status
         item: views.Item = {
@@ -158,6 +163,16 @@ class FleetViews:
         if service.scaling is not None:
             item["scaling_warning"] = f"{service.source}: nothing consumes the scaling block; the count is left alone"
         return item
+
+    def _standing(self, service: Service, seen: ObservedService | None) -> Standing | None:
+        """Where it stood at the end of the last pass; while another plane leads, what can be told from what is seen."""
+        tick = self._ticks.get(LEADING)
+        if tick is None or tick.leader or tick.last_ended is None:
+            return self._reconciler.standings().get(service.name)
+        now = converge(service, seen)
+        if isinstance(now, Rest):
+            return Standing(code=now.code, reason=now.reason)
+        return Standing(code="leader_decides", reason=f"{now.reason}: the plane that leads decides", kind=now.kind)
 
     def seen(self, name: str, now: Micros) -> ObservedService | None:
         """What was last seen of a service, unless that is too old to say anything about now."""
@@ -259,6 +274,7 @@ class FleetViews:
             told.append("the reconciler is off: nothing is proposed and granted approvals wait (FLEET_RECONCILER=1)")
         if configuration.policy.options.allow_self_approval:
             told.append("the policy allows people to approve their own requests")
+        told += self._neighbours()
         told += [f"{name}: {state.error}" for name, state in self._ticks.items() if state.error]
         told += [f"{name}: {state.late}" for name, state in self._ticks.items() if state.late]
         told += [

@@ -7,6 +7,7 @@ approval row is never the work itself.  No self-approval, no second answer by on
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -167,9 +168,15 @@ class ApprovalDesk:
 
         return self._store.transact("expire", run)
 
-    def drain(self, most: int, fence: LeaseFence | None = None) -> int:
-        """Make at most `most` granted approvals into work; returns how many were new.  Raises Fenced."""
+    def drain(
+        self, most: int, fence: LeaseFence | None = None, unready: Callable[[str], str | None] = lambda _: None
+    ) -> int:
+        """Make at most `most` granted approvals into work; returns how many were new.  Raises Fenced.
+
+        `unready`: why nothing may be done with a service now, so that its grants stay what they are.
+        """
         granted = self._store.read(lambda tx: tx.approvals.in_state(ApprovalState.GRANTED))
+        granted = [one for one in granted if unready(one.request.target) is None]
 
         def run(tx: Tx) -> int:
             if fence is not None:

@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 
+import msgspec
+
 from fleetwarden.controllers.wakes import Wakes
-from fleetwarden.domain import freezing
+from fleetwarden.domain import freezing, versions
 from fleetwarden.domain import policy as policies
 from fleetwarden.domain.actions import (
     ACTUATED_KINDS,
@@ -239,6 +241,8 @@ def rule_on(
 ) -> policies.Ruling:
     """The policy's answer now, with budgets, overrides and freezes read in this transaction."""
     situation = situation_of(tx, freeze_file, request)
+    if marked := versions.irreversible(request, configuration.fleet.services.get(request.target)):
+        situation = msgspec.structs.replace(situation, irreversible=marked)
     if request.break_glass:
         waives |= BROKEN_GLASS
     try:

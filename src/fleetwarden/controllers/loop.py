@@ -14,6 +14,7 @@ from threading import Event, Lock, Thread
 import msgspec
 import structlog
 
+from fleetwarden.controllers.heartbeat import Heartbeat, Wanted
 from fleetwarden.controllers.supervision import Supervision
 from fleetwarden.controllers.wakes import Wakes
 from fleetwarden.domain.actions import LeaseFence
@@ -68,7 +69,10 @@ class Loop:
         *,
         holder: str,
         lease_ttl_s: float,
+        heartbeat: Heartbeat | None = None,
     ) -> None:
+        """`heartbeat`: where other planes may lead, leases live for `lease_ttl_s` and beats extend them; without it
+        they are extended by their passes, and live for two intervals at least."""
         self._clock = clock
         self._ids = ids
         self._store = store
@@ -77,6 +81,7 @@ class Loop:
         self._subscriptions = {one.name: one for one in subscriptions}
         self._holder = holder
         self._ttl = lease_ttl_s
+        self._heartbeat = heartbeat
         self._stop = Event()
         self._lock = Lock()
         self._threads: dict[str, Thread] = {}
@@ -87,6 +92,36 @@ class Loop:
         """Start one thread per subscription, and one that watches over them."""
         for name in self._subscriptions:
             self._spawn(name)
+        if self._heartbeat is not None:
+            thread = Thread(target=self._beat_on, args=(self._heartbeat,), name="heartbeat", daemon=True)
+            with self._lock:
+                self._threads["heartbeat"] = thread
+            thread.start()
+
+    def _beat_on(self, heartbeat: Heartbeat) -> None:
+        pause = 0.0
+        while not self._stop.is_set():
+            self._clock.wait(self._stop, pause)
+            if not self._stop.is_set():
+                pause = self._beat(heartbeat)
+
+    def _beat(self, heartbeat: Heartbeat) -> float:
+        """Extend what is held and in use.  A pass that hangs is given up for: its lease lapses, another takes over."""
+        held = dict(self._fences)
+        wanted = []
+        for name, one in self._subscriptions.items():
+            fence = held.get(name)
+            if one.leased and not (fence is not None and self._late(name, one)):
+                wanted.append(Wanted(name=name, shard=one.shard, fence=None if fence is None else fence[0]))
+        began = self._clock.monotonic()
+        beat = heartbeat.beat(wanted)
+        for extended in beat.extended:
+            if (known := self._fences.get(extended.cadence)) is not None and known[0] == extended:
+                self._fences[extended.cadence] = (extended, began)
+        for name in beat.lost:
+            self._fences.pop(name, None)
+            self.states[name].leader = False
+        return beat.next_s
 
     def _spawn(self, name: str) -> None:
         thread = Thread(target=self._serve, args=(self._subscriptions[name],), name=name, daemon=True)
@@ -134,7 +169,7 @@ class Loop:
 
         A kept fence may be stale by now; every write under it is checked by the store.
         """
-        ttl = max(self._ttl, 2 * one.interval_s)
+        ttl = self._ttl if self._heartbeat is not None else max(self._ttl, 2 * one.interval_s)
         now = self._clock.monotonic()
         known = self._fences.get(one.name)
         if known is not None and now - known[1] < ttl / 3:
@@ -188,11 +223,11 @@ class Loop:
     def _release(self) -> None:
         for fence, _ in list(self._fences.values()):
             try:
-                self._store.transact("release_lease", partial(_give_back, fence))
+                self._store.transact("release_lease", partial(self._give_back, fence))
             except FleetError as error:
                 log.warning("lease not given back", cadence=fence.cadence, error=str(error))
         self._fences.clear()
 
-
-def _give_back(fence: LeaseFence, tx: Tx) -> None:
-    tx.leases.release(fence)
+    def _give_back(self, fence: LeaseFence, tx: Tx) -> None:
+        tx.leases.release(fence)
+        tx.after_commit(self._wakes.waker(fence.cadence))  # whoever stands by need not wait for the end of a lease

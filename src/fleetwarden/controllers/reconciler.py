@@ -1,28 +1,32 @@
 """The reconciler: one pass over the whole fleet, from evidence to proposals.
 
 Each pass reads everything again: files, the fleet, open records, approvals.  It acts only on healthy evidence; an
-unreadable authority is a not-ready report, never an empty fleet.  It proposes, drains grants and ends what expired;
-it never actuates, and a pending approval costs it neither budget nor a row.
+unreadable authority is a not-ready report, never an empty fleet, and a blind observer holds its own services only.  It
+proposes, drains grants and ends what expired; it never actuates, and a pending approval costs it neither budget nor a
+row.  A targeted pass does the same for a few services, beside whatever the whole pass is doing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from threading import Lock
+from typing import NamedTuple
 
+import msgspec
 import structlog
 
 from fleetwarden.controllers.approvals import ApprovalDesk
 from fleetwarden.controllers.gate import Admission, Answer, Gate
+from fleetwarden.controllers.restraint import Restraint
 from fleetwarden.controllers.sightings import Look, Sightings
-from fleetwarden.controllers.supervision import Supervision
+from fleetwarden.controllers.supervision import Envelopes, Supervision
 from fleetwarden.domain.actions import ActionRequest, Evidence, LeaseFence, Record, Source
 from fleetwarden.domain.convergence import Need, Rest, converge, facts, identity
 from fleetwarden.domain.fleet import Mode, ObservedService, Service
-from fleetwarden.domain.health import FleetHealthEvidence
+from fleetwarden.domain.health import trouble
 from fleetwarden.domain.identifiers import JsonValue, Micros, plain
 from fleetwarden.ports.configuration import Configuration, ConfigurationSource
-from fleetwarden.ports.stores import Store
+from fleetwarden.ports.stores import Store, Tx
 from fleetwarden.ports.system import IdSource
 
 __all__ = ["CADENCE", "ReconcileReport", "Reconciler", "Standing", "request_for"]
@@ -41,7 +45,10 @@ class Standing(Record):
 
 
 class ReconcileReport(Record):
-    """One pass.  `status`: ok | not_ready | error.  Lists hold ids or `service: reason` lines."""
+    """One pass.  `status`: ok | partial (some services could not be acted upon) | not_ready (none could); with the
+    evidence unless ok.  Lists hold ids or `service: reason` lines.  `targets`: the services of a targeted pass, empty
+    for the whole fleet.  `held`: needs that wait for a dependency or after a row of failures.
+    """
 
     at: Micros
     status: str
@@ -51,11 +58,13 @@ class ReconcileReport(Record):
     queued: tuple[str, ...] = ()
     denied: tuple[str, ...] = ()
     waiting: int = 0
+    held: int = 0
     deferred: int = 0
     drained: int = 0
     expired: int = 0
     problems: tuple[str, ...] = ()
     evidence: Mapping[str, JsonValue] | None = None
+    targets: tuple[str, ...] = ()
 
     @property
     def quiet(self) -> bool:
@@ -76,6 +85,7 @@ class Reconciler:
         supervision: Supervision,
         gate: Gate,
         desk: ApprovalDesk,
+        restraint: Restraint,
         refusal: Callable[[ActionRequest, Service], str | None],
         *,
         acting: frozenset[str],
@@ -88,11 +98,13 @@ class Reconciler:
         self._supervision = supervision
         self._gate = gate
         self._desk = desk
+        self._restraint = restraint
         self._refusal = refusal
         self._acting = acting
         self._actions_max = actions_max
         self._after = ""  # fairness: the next pass begins behind the last service that was served
         self._status = ""
+        self._fence: LeaseFence | None = None  # of the pass that runs
         self._lock = Lock()
         self._standings: dict[str, Standing] = {}
         self.paused = False
@@ -105,31 +117,84 @@ class Reconciler:
 
     def run(self, fence: LeaseFence) -> ReconcileReport:
         """One pass under the reconciler's lease.  Raises Fenced, StoreUnavailable."""
-        expired = self._desk.expire_due()
+        self._fence = fence
+        expired = self._desk.expire_due(fence)
         configuration = self._configuration.current()
         services = [] if configuration.fleet.error else list(configuration.fleet.services.values())
         look = self._sightings.look(services)
         self._supervision.configured(look.at, configuration)
-        self._supervision.observed(look.at, self._asked(services), look.failed)
-        health = self._supervision.evidence()
-        if not health.convergence_ready or self.paused:
-            return self._not_ready(look.at, health, expired, configuration)
-        drained = self._desk.drain(self._actions_max)
-        needs, standings = self._needs(services, look)
-        answers = self._gate.admit(needs, fence=fence, most=self._actions_max - drained)
-        self._remember(standings, answers, look.at)
-        return self._report(look.at, services, answers, drained, expired, configuration)
+        self._supervision.observed(look.at, self._asked(services), look.failed, errors=look.errors)
+        envelopes = self._supervision.envelopes()
+        unready = _unready(services, envelopes)
+        if self.paused or _none_ready(services, unready, envelopes):
+            return self._not_ready(look.at, envelopes, expired, configuration)
+        known = {one.name: one.substrate for one in services}
+        drained = self._desk.drain(self._actions_max, fence, lambda target: unready.get(known.get(target, "")))
+        done = self._propose(services, look, unready, fence, most=self._actions_max - drained)
+        with self._lock:
+            self._standings = done.standings
+        report = self._report(look.at, services, done, drained, expired, configuration, unready, envelopes)
+        return self._keep(report)
 
-    def _asked(self, services: Sequence[Service]) -> list[str]:
+    def run_for(self, names: Collection[str], fence: LeaseFence) -> ReconcileReport | None:
+        """A targeted pass: only these services are converged; their dependencies are looked at, too.
+
+        Nothing is ended and no grant is drained; the whole pass does that, and may run at the same time: whoever comes
+        second at the gate finds the target busy, or its own evidence stale.  None if there is nothing to be done with
+        them now.  Raises Fenced, StoreUnavailable.
+        """
+        configuration = self._configuration.current()
+        fleet = {} if configuration.fleet.error else configuration.fleet.services
+        chosen = [fleet[name] for name in sorted(names) if name in fleet]
+        if self.paused or not chosen:
+            return None
+        needed = {name for one in chosen for name in one.depends_on if name in fleet} - {one.name for one in chosen}
+        look = self._sightings.look([*chosen, *(fleet[name] for name in sorted(needed))])
+        self._supervision.observed(look.at, self._asked(chosen), look.failed, errors=look.errors, whole=False)
+        envelopes = self._supervision.envelopes()
+        unready = _unready(chosen, envelopes)
+        done = self._propose(chosen, look, unready, fence, most=self._actions_max)
+        with self._lock:
+            self._standings = {**self._standings, **done.standings}
+        report = self._report(look.at, chosen, done, 0, 0, configuration, unready, envelopes)
+        report = msgspec.structs.replace(report, targets=tuple(one.name for one in chosen))
+        if not report.quiet:
+            self._append(report, fence)
+        return report
+
+    def _asked(self, services: Sequence[Service]) -> dict[str, frozenset[str]]:
         used = {one.substrate for one in services}
-        return [one.name for one in self._sightings.observers if one.substrates & used]
+        return {one.name: one.substrates for one in self._sightings.observers if one.substrates & used}
 
-    def _needs(self, services: Sequence[Service], look: Look) -> tuple[list[ActionRequest], dict[str, Standing]]:
+    def _propose(
+        self, services: Sequence[Service], look: Look, unready: Mapping[str, str], fence: LeaseFence, *, most: int
+    ) -> _Done:
+        """What these services need, asked for as far as it may be, and where each of them stands then."""
+        needs, standings = self._needs(services, look, unready)
+        configuration = self._configuration.current()
+        fleet = {**configuration.fleet.services, **{one.name: one for one in services}}
+        asked, held = self._restraint.sift(needs, fleet, look.seen)
+        for name, why in held.items():
+            standings[name] = Standing(code=why.code, reason=why.reason, kind=why.kind, at=look.at)
+        answers = self._gate.admit(asked, fence=fence, most=most)
+        for one in answers:
+            name = one.request.target
+            standings[name] = Standing(code=one.answer.value, reason=one.reason, kind=one.request.kind, at=look.at)
+            if one.answer in (Answer.PREPARED, Answer.QUEUED):
+                self._after = name
+        return _Done(standings, answers, len(held))
+
+    def _needs(
+        self, services: Sequence[Service], look: Look, unready: Mapping[str, str]
+    ) -> tuple[list[ActionRequest], dict[str, Standing]]:
         """What each service needs, in fair order, and why the others need nothing."""
         needs: list[ActionRequest] = []
         standings: dict[str, Standing] = {}
         ordered = sorted(services, key=lambda one: (one.name <= self._after, one.name))
         for service in ordered:
+            if (blind := unready.get(service.substrate)) is not None:
+                standings[service.name] = Standing(code="not_ready", reason=blind, at=look.at)
+                continue
             observed = look.seen.get(service.name)
             now = converge(service, observed)
             if isinstance(now, Rest):
@@ -151,60 +216,54 @@ class Reconciler:
             needs.append(request)
         return needs, standings
 
-    def _remember(self, standings: dict[str, Standing], answers: Sequence[Admission], at: Micros) -> None:
-        for one in answers:
-            name = one.request.target
-            standings[name] = Standing(code=one.answer.value, reason=one.reason, kind=one.request.kind, at=at)
-            if one.answer in (Answer.PREPARED, Answer.QUEUED):
-                self._after = name
-        with self._lock:
-            self._standings = standings
-
     def _not_ready(
-        self, at: Micros, health: FleetHealthEvidence, expired: int, configuration: Configuration
+        self, at: Micros, envelopes: Envelopes, expired: int, configuration: Configuration
     ) -> ReconcileReport:
-        reason = "this plane is stopping" if self.paused else f"the plane's health is {health.status.value}"
+        why = "this plane is stopping" if self.paused else ""
         with self._lock:
             self._standings = {
-                name: Standing(code="not_ready", reason=reason, at=at)
-                for name in configuration.last_good_fleet.services
+                name: Standing(code="not_ready", reason=why or trouble(envelopes.of(one.substrate)), at=at)
+                for name, one in configuration.last_good_fleet.services.items()
             }
         report = ReconcileReport(
             at=at,
             status="not_ready",
             expired=expired,
             problems=_problems(configuration),
-            evidence=plain(health),
+            evidence=plain(envelopes.whole),
         )
         return self._keep(report)
 
+    @staticmethod
     def _report(
-        self,
         at: Micros,
         services: Sequence[Service],
-        answers: Sequence[Admission],
+        done: _Done,
         drained: int,
         expired: int,
         configuration: Configuration,
+        unready: Mapping[str, str],
+        envelopes: Envelopes,
     ) -> ReconcileReport:
         def of(*wanted: Answer) -> list[Admission]:
-            return [one for one in answers if one.answer in wanted]
+            return [one for one in done.answers if one.answer in wanted]
 
-        report = ReconcileReport(
+        return ReconcileReport(
             at=at,
-            status="ok",
+            status="partial" if unready else "ok",
             services=len(services),
-            proposed=len(answers),
+            proposed=len(done.answers),
             prepared=tuple(one.record.id for one in of(Answer.PREPARED) if one.record is not None),
             queued=tuple(one.approval.id for one in of(Answer.QUEUED) if one.approval is not None),
             denied=tuple(f"{one.request.target}: {one.reason}" for one in of(Answer.DENIED)),
             waiting=len(of(Answer.WAITING, Answer.BUSY, Answer.STALE, Answer.REPEATED)),
+            held=done.held,
             deferred=len(of(Answer.DEFERRED)),
             drained=drained,
             expired=expired,
             problems=_problems(configuration),
+            evidence=plain(envelopes.whole) if unready else None,
         )
-        return self._keep(report)
 
     def _keep(self, report: ReconcileReport) -> ReconcileReport:
         """Store a report that says something new; a quiet pass writes nothing."""
@@ -212,9 +271,37 @@ class Reconciler:
         if report.quiet and report.status == self._status:
             return report
         self._status = report.status
-        self._store.transact("report", lambda tx: tx.reports.append("reconcile", plain(report)))
-        log.info("pass", status=report.status, prepared=len(report.prepared), queued=len(report.queued))
+        self._append(report, self._fence)
         return report
+
+    def _append(self, report: ReconcileReport, fence: LeaseFence | None) -> None:
+        def run(tx: Tx) -> None:
+            if fence is not None:
+                tx.leases.check(fence)
+            tx.reports.append("reconcile", plain(report))
+
+        self._store.transact("report", run)
+        log.info("pass", status=report.status, prepared=len(report.prepared), queued=len(report.queued))
+
+
+class _Done(NamedTuple):
+    """What a pass came to: where each service stands, the gate's answers, and how many needs were held."""
+
+    standings: dict[str, Standing]
+    answers: Sequence[Admission]
+    held: int
+
+
+def _unready(services: Sequence[Service], envelopes: Envelopes) -> dict[str, str]:
+    """The substrates on which nothing may be done now, and why."""
+    told = {one: trouble(envelopes.of(one)) for one in {service.substrate for service in services}}
+    return {substrate: why for substrate, why in told.items() if why}
+
+
+def _none_ready(services: Sequence[Service], unready: Mapping[str, str], envelopes: Envelopes) -> bool:
+    if not services:
+        return bool(trouble(envelopes.whole))
+    return all(one.substrate in unready for one in services)
 
 
 def _problems(configuration: Configuration) -> tuple[str, ...]:

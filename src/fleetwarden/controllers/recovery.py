@@ -15,7 +15,7 @@ from fleetwarden.controllers.settlement import end_record
 from fleetwarden.controllers.sightings import Sightings
 from fleetwarden.controllers.wakes import Wakes
 from fleetwarden.domain.actions import LeaseFence, OutboxRecord, Outcome
-from fleetwarden.domain.errors import Conflict, Refused
+from fleetwarden.domain.errors import Conflict, Fenced, Refused
 from fleetwarden.domain.identifiers import rfc3339
 from fleetwarden.domain.lifecycles import OutboxState
 from fleetwarden.domain.recovery import Judgement, after_horizon, judge
@@ -28,7 +28,12 @@ log = structlog.get_logger(__name__)
 
 
 class Recovery:
-    """Marks and settles.  `executing` tells which records a thread of this plane carries out right now."""
+    """Marks and settles.  `executing` tells which records a thread of this plane carries out right now.
+
+    `host`: where several planes share the fleet, this one's.  What other hosts' planes began is marked once their lease
+    has lapsed, and left to them to settle, since only they can look; what they never began and let lapse is abandoned,
+    so that its target is free again.  "" looks after everything.
+    """
 
     def __init__(
         self,
@@ -39,6 +44,7 @@ class Recovery:
         executing: Callable[[], frozenset[int]],
         *,
         watch_window_s: float,
+        host: str = "",
     ) -> None:
         self._store = store
         self._configuration = configuration
@@ -46,26 +52,53 @@ class Recovery:
         self._wakes = wakes
         self._executing = executing
         self._watch_window_s = watch_window_s
+        self._host = host
 
     def run(self, fence: LeaseFence) -> int:
         """Mark, then settle what can be settled; returns how many records it settled."""
-        pending = self._store.read(lambda tx: tx.outbox.in_state(OutboxState.RUNNING, OutboxState.RECOVERY_PENDING))
-        if not pending:
-            return 0
+        pending, now = self._store.read(lambda tx: (tx.outbox.in_state(*self._states()), tx.now()))
         settled = 0
         for record in pending:
+            if record.state is OutboxState.PREPARED:
+                if not self._ours(record) and now > record.expires_at:
+                    self._drop(record, fence)
+                continue
             if record.state is OutboxState.RUNNING and not self._mark(record, fence):
                 continue
-            settled += self._settle(record.seq, fence)
+            if self._ours(record):
+                settled += self._settle(record.seq, fence)
         return settled
+
+    def _states(self) -> tuple[OutboxState, ...]:
+        """A prepared record of our own is the executor's; others' are looked at only where there are others."""
+        begun = (OutboxState.RUNNING, OutboxState.RECOVERY_PENDING)
+        return (OutboxState.PREPARED, *begun) if self._host else begun
+
+    def _ours(self, record: OutboxRecord) -> bool:
+        return not self._host or record.host in ("", self._host)
+
+    def _drop(self, record: OutboxRecord, fence: LeaseFence) -> None:
+        """Another host's authorisation that lapsed: it was never begun, and nobody there may be left to say so."""
+
+        def run(tx: Tx) -> None:
+            tx.lock_admission(exclusive=True)
+            tx.leases.check(fence)
+            now = tx.outbox.get(record.seq)
+            if now.state is OutboxState.PREPARED and tx.now() > now.expires_at:
+                tx.outbox.abandon(now.seq, f"the authorisation lapsed: no plane of host {now.host} began it")
+
+        self._store.transact("drop_lapsed", run)
 
     def _mark(self, record: OutboxRecord, fence: LeaseFence) -> bool:
         """running → recovery_pending, if nobody is carrying it out any more."""
-        if record.seq in self._executing() or not self._orphan(record, fence):
+        same = self._same_lease(record, fence)
+        if record.seq in self._executing() or (same and not self._orphan(record, fence)):
             return False
 
         def run(tx: Tx) -> bool:
             tx.leases.check(fence)
+            if not same and not _lapsed(tx, record):
+                return False
             now = tx.outbox.get(record.seq)
             if now.state is not OutboxState.RUNNING:
                 return now.state is OutboxState.RECOVERY_PENDING
@@ -76,6 +109,11 @@ class Recovery:
             return True
 
         return self._store.transact("mark_unknown", run)
+
+    def _same_lease(self, record: OutboxRecord, fence: LeaseFence) -> bool:
+        """Whether it was begun under this lease; it may be another only where each host has one of its own."""
+        theirs = record.fence
+        return not self._host or (theirs is not None and (theirs.cadence, theirs.shard) == (fence.cadence, fence.shard))
 
     @staticmethod
     def _orphan(record: OutboxRecord, fence: LeaseFence) -> bool:
@@ -149,3 +187,16 @@ class Recovery:
         )
         tx.after_commit(self._wakes.waker("fleet_reconciler"))
         return ended
+
+
+def _lapsed(tx: Tx, record: OutboxRecord) -> bool:
+    """Whether nobody can be carrying it out any more: the lease under which it was begun has ended or moved on.
+
+    A lease outlives the calls under it.  The row stays locked, so that it cannot be extended beside us.
+    """
+    if record.fence is None:
+        return True
+    try:
+        return tx.leases.check(record.fence) < tx.now()
+    except Fenced:
+        return True

@@ -7,7 +7,7 @@ for people (status, explain); no rule reads it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Lock
 
 import structlog
@@ -16,7 +16,7 @@ from fleetwarden.domain.errors import FleetError
 from fleetwarden.domain.fleet import ObservedService, Service
 from fleetwarden.domain.identifiers import SECOND, Micros
 from fleetwarden.ports.observation import FleetObserver
-from fleetwarden.ports.stores import Store
+from fleetwarden.ports.stores import Store, Tx
 
 __all__ = ["Look", "Sightings"]
 
@@ -24,23 +24,39 @@ log = structlog.get_logger(__name__)
 
 
 class Look:
-    """One look: when it began (store time), what was seen, and which observers failed and why."""
+    """One look: when it began (store time), what was seen, and which observers failed, why, and with what error."""
 
-    def __init__(self, at: Micros, seen: Mapping[str, ObservedService], failed: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        at: Micros,
+        seen: Mapping[str, ObservedService],
+        failed: Mapping[str, str],
+        errors: Mapping[str, str] = {},
+    ) -> None:
         self.at = at
         self.seen = seen
         self.failed = failed
+        self.errors = errors
 
 
 class Sightings:
     """All observers of this plane behind one bulk call.
 
     `max_age_s`: an answer older than this is no evidence, however it came to be so old (a cache, a stuck probe).
+    `published`: what planes of other hosts have published of these services, in the transaction that tells the time.
     """
 
-    def __init__(self, store: Store, observers: Iterable[FleetObserver], *, max_age_s: float) -> None:
+    def __init__(
+        self,
+        store: Store,
+        observers: Iterable[FleetObserver],
+        *,
+        max_age_s: float,
+        published: Callable[[Tx, Sequence[Service]], Mapping[str, ObservedService]] | None = None,
+    ) -> None:
         self._store = store
         self._max_age: Micros = int(max_age_s * SECOND)
+        self._published = published
         self.observers = tuple(observers)
         self._lock = Lock()
         self._last: dict[str, ObservedService] = {}
@@ -50,9 +66,10 @@ class Sightings:
 
         Raises StoreUnavailable if the store's time cannot be read.
         """
-        at = self._store.read(lambda tx: tx.now())
-        seen: dict[str, ObservedService] = {}
+        at, elsewhere = self._store.read(lambda tx: (tx.now(), self._of_others(tx, services)))
+        seen = {name: one for name, one in elsewhere.items() if at - self._max_age <= one.observed_at <= at}
         failed: dict[str, str] = {}
+        errors: dict[str, str] = {}
         for observer in self.observers:
             mine = [one for one in services if one.substrate in observer.substrates]
             if not mine:
@@ -60,11 +77,12 @@ class Sightings:
             try:
                 answers = observer.observe(mine, at)
             except FleetError as error:
-                failed[observer.name] = str(error)
+                failed[observer.name], errors[observer.name] = str(error), type(error).__name__
                 continue
             except Exception as error:  # an observer may be anybody's code, and must not blind the others
                 log.exception("observer failed", observer=observer.name)
                 failed[observer.name] = f"{type(error).__name__}: {error}"
+                errors[observer.name] = type(error).__name__
                 continue
             for name, answer in self._evidence(observer.name, mine, answers, at).items():
                 known = seen.get(name)
@@ -74,7 +92,10 @@ class Sightings:
             for one in services:
                 if one.name in seen:
                     self._last[one.name] = seen[one.name]
-        return Look(at, seen, failed)
+        return Look(at, seen, failed, errors)
+
+    def _of_others(self, tx: Tx, services: Sequence[Service]) -> Mapping[str, ObservedService]:
+        return {} if self._published is None else self._published(tx, services)
 
     def _evidence(
         self, observer: str, asked: Sequence[Service], answers: Mapping[str, ObservedService], at: Micros

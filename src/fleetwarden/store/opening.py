@@ -18,10 +18,11 @@ from fleetwarden.store.file_systems import refuse_network_file_system
 from fleetwarden.store.ownership import LockHolder, lock_holder
 
 if TYPE_CHECKING:
+    from fleetwarden.store.postgresql_bell import PostgresqlBell
     from fleetwarden.store.postgresql_engine import PostgresqlStore
     from fleetwarden.store.sqlite_engine import SqliteStore
 
-__all__ = ["LockHolder", "lock_holder", "open_store", "require_capabilities", "sqlite_path"]
+__all__ = ["LockHolder", "lock_holder", "open_bell", "open_store", "require_capabilities", "sqlite_path"]
 
 _POSTGRESQL = ("postgresql://", "postgres://")
 _SQLITE = "sqlite:///"
@@ -107,3 +108,12 @@ def _open_postgresql(url: str, clock: Clock) -> PostgresqlStore:
             f"the PostgreSQL driver is not installed ({error})", hint="pip install 'fleetwarden[postgres]'"
         ) from error
     return PostgresqlStore(url, clock)
+
+
+def open_bell(url: str, clock: Clock, *, plane: str) -> PostgresqlBell | None:
+    """Wake-ups between the planes at `url`, for the plane of that name; None where there is only one plane."""
+    if sqlite_path(url) is not None:
+        return None
+    from fleetwarden.store.postgresql_bell import PostgresqlBell
+
+    return PostgresqlBell(url, clock, plane=plane)
