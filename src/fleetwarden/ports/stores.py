@@ -31,6 +31,7 @@ from fleetwarden.domain.lifecycles import ApprovalState, OutboxState, WorkState
 from fleetwarden.domain.repeated_failures import Streak
 from fleetwarden.ports.desired import Baselines, ForeignChanges, ServiceOverrides
 from fleetwarden.ports.epochs import Epochs
+from fleetwarden.ports.ledger import Ledger, Texts
 from fleetwarden.ports.planes import Hosts, Placements
 
 T = TypeVar("T")
@@ -531,6 +532,8 @@ class Tx(Protocol):
     reports: Reports
     facts: Facts
     epochs: Epochs
+    ledger: Ledger
+    texts: Texts
     placements: Placements
     hosts: Hosts
     service_overrides: ServiceOverrides

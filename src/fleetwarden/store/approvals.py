@@ -18,7 +18,7 @@ from fleetwarden.domain.errors import Conflict, IllegalMove, NotFound, Refused
 from fleetwarden.domain.identifiers import rfc3339, show_id
 from fleetwarden.domain.lifecycles import APPROVAL, OPEN_APPROVALS, ApprovalState
 from fleetwarden.ports.stores import ApprovalDraft, Page
-from fleetwarden.store import columns, schema
+from fleetwarden.store import columns, ledger, schema
 from fleetwarden.store.columns import document, prose, text
 from fleetwarden.store.session import Session
 from fleetwarden.store.statements import Listing, Row, Statement, each_of, one_of, param, write
@@ -116,32 +116,34 @@ class StoredApprovals:
 
     def file(self, draft: ApprovalDraft) -> ActionApproval:
         request = draft.request
-        written = self._session.change(
-            _INSERT,
-            status=ApprovalState.PENDING.value,
-            kind=text("approval.kind", request.kind),
-            target=text("approval.target", request.target),
-            request=document("approval.request", request),
-            digest=text("approval.digest", draft.digest),
-            decision_seq=draft.decision_seq,
-            reason=text("approval.reason", draft.reason),
-            waives=document("approval.waives", draft.waives),
-            created_at=self._session.now(),
-            expires_at=draft.expires_at,
-            needed=document("approval.needed", draft.needed),
-            votes="[]",
-            note="",
-            ended_at=None,
-            superseded_by=None,
-            warned_at=None,
-        )
+        values = {
+            "status": ApprovalState.PENDING.value,
+            "kind": text("approval.kind", request.kind),
+            "target": text("approval.target", request.target),
+            "request": document("approval.request", request),
+            "digest": text("approval.digest", draft.digest),
+            "decision_seq": draft.decision_seq,
+            "reason": text("approval.reason", draft.reason),
+            "waives": document("approval.waives", draft.waives),
+            "created_at": self._session.now(),
+            "expires_at": draft.expires_at,
+            "needed": document("approval.needed", draft.needed),
+            "votes": "[]",
+            "note": "",
+            "ended_at": None,
+            "superseded_by": None,
+            "warned_at": None,
+        }
+        written = self._session.change(_INSERT, **values)
         if not written:
             raise Conflict(
                 f"an approval of {request.kind} {request.target} is pending already",
                 code="approval_pending",
                 hint="answer or supersede that one",
             )
-        return self.get(written[0][0])
+        [(seq,)] = written
+        ledger.enter(self._session, "approvals", {"seq": seq, **values})
+        return self.get(seq)
 
     def get(self, seq: int) -> ActionApproval:
         row = self._session.row(_GET_LOCKED if self._session.writable else _GET, seq=seq)
@@ -170,17 +172,18 @@ class StoredApprovals:
         self._refuse_if_expired(approval)
         if vote.decision == "approved" and (problem := vote_problem(approval.needed, vote.teams)) is not None:
             raise Refused(f"{vote.by} cannot approve {approval.id}: {problem}", code="not_an_approver")
-        written = self._session.change(
-            _CAST,
-            approval_seq=seq,
-            person=text("vote.by", vote.by),
-            decision=text("vote.decision", vote.decision),
-            reason=text("vote.reason", vote.reason),
-            teams=document("vote.teams", vote.teams),
-            at=self._session.now(),
-        )
+        values = {
+            "approval_seq": seq,
+            "person": text("vote.by", vote.by),
+            "decision": text("vote.decision", vote.decision),
+            "reason": text("vote.reason", vote.reason),
+            "teams": document("vote.teams", vote.teams),
+            "at": self._session.now(),
+        }
+        written = self._session.change(_CAST, **values)
         if not written:
             raise Conflict(f"{vote.by} has voted on {approval.id} already", code="already_voted")
+        ledger.enter(self._session, "votes", {"seq": written[0][0], **values})
         votes = (*approval.votes, msgspec.structs.replace(vote, at=self._session.now()))
         rows = self._session.change(_VOTE, of=seq, votes=document("approval.votes", votes))
         return _approval(self._moved(rows, approval))
@@ -214,13 +217,13 @@ class StoredApprovals:
             ended_at=None if to is ApprovalState.GRANTED else self._session.now(),
             superseded_by=superseded_by,
         )
-        return _approval(self._moved(rows, approval))
+        return self._entered(self._moved(rows, approval))
 
     def replaced(self, seq: int, by: int) -> ActionApproval:
         rows = self._session.change(_REPLACED, of=seq, by=by)
         if not rows:
             raise IllegalMove(f"{show_id('A', seq)} is not superseded, or by another already")
-        return _approval(rows[0])
+        return self._entered(rows[0])
 
     def warned(self, seq: int) -> ActionApproval:
         rows = self._session.change(_WARNED, of=seq, now=self._session.now())
@@ -235,6 +238,18 @@ class StoredApprovals:
     def count(self, status: ApprovalState) -> int:
         [(number,)] = self._session.rows(_COUNT, status=status.value)
         return int(number)
+
+    def _entered(self, row: Row) -> ActionApproval:
+        """The approval after a move, which is entered into the ledger as an event: the row itself may move again."""
+        moved = _approval(row)
+        event = {
+            "status": moved.status.value,
+            "note": moved.note,
+            "ended_at": moved.ended_at,
+            "superseded_by": moved.superseded_by,
+        }
+        ledger.enter_event(self._session, "approval", moved.seq, event)
+        return moved
 
     @staticmethod
     def _moved(rows: Sequence[Row], approval: ActionApproval) -> Row:

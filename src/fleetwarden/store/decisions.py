@@ -17,7 +17,7 @@ from fleetwarden.domain.budgets import Use
 from fleetwarden.domain.errors import Conflict, NotFound, Refused
 from fleetwarden.domain.identifiers import Micros, show_id
 from fleetwarden.ports.stores import DecisionDraft, Page
-from fleetwarden.store import columns, schema
+from fleetwarden.store import columns, ledger, schema
 from fleetwarden.store.columns import document, text
 from fleetwarden.store.session import Session
 from fleetwarden.store.statements import Listing, Row, Statement, each_of, one_of, param, write
@@ -137,27 +137,28 @@ class StoredDecisions:
     def append(self, draft: DecisionDraft) -> ActionDecision:
         request = draft.request
         at, request_digest = self._session.now(), request.digest()
-        [(seq,)] = self._session.change(
-            _INSERT,
-            at=at,
-            kind=text("decision.kind", request.kind),
-            target=text("decision.target", request.target),
-            source=text("decision.source", request.source),
-            key=text("decision.key", request.key),
-            dry_run=int(request.dry_run),
-            request=document("decision.request", request),
-            request_digest=request_digest,
-            verdict=draft.verdict.value,
-            code=text("decision.code", draft.code),
-            reason=text("decision.reason", draft.reason),
-            rule=text("decision.rule", draft.rule),
-            rule_source=text("decision.rule_source", draft.rule_source),
-            policy_digest=text("decision.policy_digest", draft.policy_digest),
-            numbers=document("decision.numbers", draft.numbers),
-            waives=document("decision.waives", draft.waives),
-            approval_seq=draft.approval_seq,
-            action_seq=None,
-        )
+        values = {
+            "at": at,
+            "kind": text("decision.kind", request.kind),
+            "target": text("decision.target", request.target),
+            "source": text("decision.source", request.source),
+            "key": text("decision.key", request.key),
+            "dry_run": int(request.dry_run),
+            "request": document("decision.request", request),
+            "request_digest": request_digest,
+            "verdict": draft.verdict.value,
+            "code": text("decision.code", draft.code),
+            "reason": text("decision.reason", draft.reason),
+            "rule": text("decision.rule", draft.rule),
+            "rule_source": text("decision.rule_source", draft.rule_source),
+            "policy_digest": text("decision.policy_digest", draft.policy_digest),
+            "numbers": document("decision.numbers", draft.numbers),
+            "waives": document("decision.waives", draft.waives),
+            "approval_seq": draft.approval_seq,
+            "action_seq": None,
+        }
+        [(seq,)] = self._session.change(_INSERT, **values)
+        ledger.enter(self._session, "decisions", {"seq": seq, **values})
         return ActionDecision(
             seq=seq,
             at=at,

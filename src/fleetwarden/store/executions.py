@@ -16,7 +16,7 @@ from fleetwarden.domain.identifiers import Micros
 from fleetwarden.domain.lifecycles import OutboxState
 from fleetwarden.domain.repeated_failures import Streak
 from fleetwarden.ports.stores import ExecutionDraft, Page
-from fleetwarden.store import columns, schema, streaks
+from fleetwarden.store import columns, ledger, schema, streaks
 from fleetwarden.store.columns import document, prose, text
 from fleetwarden.store.session import Session
 from fleetwarden.store.statements import Listing, Row, Statement, each_of, one_of, param, write
@@ -125,23 +125,24 @@ class StoredExecutions:
         self._session = session
 
     def append(self, draft: ExecutionDraft) -> ActionExecution:
-        self._session.change(
-            _INSERT,
-            action_seq=draft.action_seq,
-            decision_seq=draft.decision_seq,
-            at=draft.at,
-            kind=text("execution.kind", draft.kind),
-            target=text("execution.target", draft.target),
-            source=text("execution.source", draft.source),
-            state=draft.state.value,
-            ok=int(draft.ok),
-            dry_run=int(draft.dry_run),
-            code=text("execution.code", draft.code),
-            detail=prose("execution.detail", draft.detail),
-            started_at=draft.started_at,
-            finished_at=draft.finished_at,
-            evidence=document("execution.evidence", draft.evidence),
-        )
+        values = {
+            "action_seq": draft.action_seq,
+            "decision_seq": draft.decision_seq,
+            "at": draft.at,
+            "kind": text("execution.kind", draft.kind),
+            "target": text("execution.target", draft.target),
+            "source": text("execution.source", draft.source),
+            "state": draft.state.value,
+            "ok": int(draft.ok),
+            "dry_run": int(draft.dry_run),
+            "code": text("execution.code", draft.code),
+            "detail": prose("execution.detail", draft.detail),
+            "started_at": draft.started_at,
+            "finished_at": draft.finished_at,
+            "evidence": document("execution.evidence", draft.evidence),
+        }
+        for (seq,) in self._session.change(_INSERT, **values):  # none if the row is there already
+            ledger.enter(self._session, "executions", {"seq": seq, **values})
         return next(row for row in self.of_action(draft.action_seq) if row.state is draft.state)
 
     def rebuild(self, since: Micros) -> int:

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from fleetwarden.domain.identifiers import JsonValue
 from fleetwarden.ports.stores import FeedMark, JournalEntry, Page
-from fleetwarden.store import columns, feed, schema
+from fleetwarden.store import columns, feed, ledger, schema
 from fleetwarden.store.columns import document, prose, text
 from fleetwarden.store.session import Session
 from fleetwarden.store.statements import Listing, Row, Statement, param, write
@@ -69,6 +69,7 @@ class StoredJournal:
             summary=prose("journal.summary", summary),
             detail=document("journal.detail", detail or {}),
         )
+        ledger.enter(self._session, "journal", dict(zip(_J.c.keys(), row, strict=True)))
         return _entry(row)
 
     def list(self, page: Page) -> Sequence[JournalEntry]:

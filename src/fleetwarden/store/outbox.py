@@ -15,10 +15,10 @@ import sqlalchemy as sa
 
 from fleetwarden.domain.actions import ActionRequest, LeaseFence, OutboxRecord, Outcome
 from fleetwarden.domain.errors import Conflict, IllegalMove, NotFound, OutboxConflict, Refused, TargetBusy
-from fleetwarden.domain.identifiers import Micros, show_id
+from fleetwarden.domain.identifiers import Micros, plain, show_id
 from fleetwarden.domain.lifecycles import OPEN_RECORDS, OUTBOX, ApprovalState, OutboxState
 from fleetwarden.ports.stores import OutboxDraft, Page
-from fleetwarden.store import columns, schema
+from fleetwarden.store import columns, ledger, schema
 from fleetwarden.store.columns import document, prose, text
 from fleetwarden.store.session import Session
 from fleetwarden.store.statements import Listing, Row, Statement, each_of, one_of, param, write
@@ -228,7 +228,7 @@ class StoredOutbox:
             final_if_acknowledged=int(final_if_acknowledged),
             negatives_by_person=int(negatives_by_person),
         )
-        return self._swapped(swapped, seq, OutboxState.PREPARED, OutboxState.RUNNING)
+        return self._entered(self._swapped(swapped, seq, OutboxState.PREPARED, OutboxState.RUNNING), fence)
 
     def finish(
         self,
@@ -259,7 +259,21 @@ class StoredOutbox:
         swapped = self._session.change(
             _ABANDON, of=seq, finished_at=self._session.now(), note=prose("action.note", note)
         )
-        return self._swapped(swapped, seq, OutboxState.PREPARED, OutboxState.ABANDONED)
+        return self._entered(self._swapped(swapped, seq, OutboxState.PREPARED, OutboxState.ABANDONED), None)
+
+    def _entered(self, record: OutboxRecord, fence: LeaseFence | None) -> OutboxRecord:
+        """Enter a start or an abandonment into the ledger; how an action ends stands in its executions."""
+        event = {
+            "state": record.state.value,
+            "key": record.key,
+            "request_digest": record.request_digest,
+            "decision_seq": record.decision_seq,
+            "approval_seq": record.approval_seq,
+            "fence": None if fence is None else plain(fence),
+            "note": record.note,
+        }
+        ledger.enter_event(self._session, "action", record.seq, event)
+        return record
 
     def list(self, page: Page) -> Sequence[OutboxRecord]:
         statement, values = _LISTING.ask(page)

@@ -22,6 +22,7 @@ from fleetwarden.store.schema_parts import integer as _integer
 from fleetwarden.store.schema_parts import seq as _seq
 from fleetwarden.store.schema_parts import table as _table
 from fleetwarden.store.schema_parts import text as _text
+from fleetwarden.store.schema_seals import ledger, ledger_events, seals, texts
 from fleetwarden.store.schema_teams import votes
 
 __all__ = [
@@ -40,12 +41,16 @@ __all__ = [
     "hosts",
     "journal",
     "leases",
+    "ledger",
+    "ledger_events",
     "number_floors",
     "outbox",
     "overrides",
     "placements",
     "reports",
+    "seals",
     "service_overrides",
+    "texts",
     "tokens",
     "version_table",
     "votes",

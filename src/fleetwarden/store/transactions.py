@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from fleetwarden.domain.errors import Refused
 from fleetwarden.domain.identifiers import Micros
 from fleetwarden.ports import desired, epochs, planes, stores
+from fleetwarden.ports import ledger as ledgers
 from fleetwarden.store.approvals import StoredApprovals
 from fleetwarden.store.decisions import StoredDecisions
 from fleetwarden.store.desired import StoredBaselines, StoredForeignChanges, StoredServiceOverrides
@@ -23,11 +24,13 @@ from fleetwarden.store.facts import StoredFacts
 from fleetwarden.store.freezes import StoredFreezes
 from fleetwarden.store.journal import StoredJournal
 from fleetwarden.store.leases import StoredLeases
+from fleetwarden.store.ledger import StoredLedger
 from fleetwarden.store.outbox import StoredOutbox
 from fleetwarden.store.overrides import StoredOverrides
 from fleetwarden.store.planes import StoredHosts, StoredPlacements
 from fleetwarden.store.reports import StoredReports
 from fleetwarden.store.session import Session
+from fleetwarden.store.texts import StoredTexts
 from fleetwarden.store.tokens import StoredTokens
 from fleetwarden.store.work import StoredWork
 
@@ -52,6 +55,8 @@ class Transaction:
         self.reports: stores.Reports = StoredReports(session)
         self.facts: stores.Facts = StoredFacts(session)
         self.epochs: epochs.Epochs = StoredEpochs(session)
+        self.ledger: ledgers.Ledger = StoredLedger(session)
+        self.texts: ledgers.Texts = StoredTexts(session)
         self.placements: planes.Placements = StoredPlacements(session)
         self.hosts: planes.Hosts = StoredHosts(session)
         self.service_overrides: desired.ServiceOverrides = StoredServiceOverrides(session)
