@@ -85,7 +85,9 @@ class Freezing:
 
         def run(tx: Tx) -> dict[str, JsonValue]:
             tx.lock_admission(exclusive=True)
-            chosen = [one for one in tx.freezes.active() if not scope or (one.scope, one.value) == (scope, value)]
+            held = {one.freeze_seq for one in tx.epochs.holding()}  # after a restore: only an admin's release ends it
+            standing = [one for one in tx.freezes.active() if one.seq not in held]
+            chosen = [one for one in standing if not scope or (one.scope, one.value) == (scope, value)]
             if scope and not chosen:
                 raise NotFound(f"no freeze of {freezing.words(scope, value)} stands", hint="freeze status names all")
             for one in chosen:

@@ -17,7 +17,7 @@ __all__ = ["from_here", "pasteable", "prefix", "program"]
 NAME = "fleetwarden"
 _MENTIONED = re.compile(
     rf"\b{NAME} (?=(?:init|up|down|status|explain|approvals|freeze|policy|decisions|executions|actions|work|reports"
-    r"|journal|recover|token)\b)"
+    r"|journal|recover|token|db|doctor)\b)"
 )
 
 

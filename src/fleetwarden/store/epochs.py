@@ -20,7 +20,7 @@ from fleetwarden.store.facts import PUT_FACT
 from fleetwarden.store.session import Session
 from fleetwarden.store.statements import Row, Statement, param, write
 
-__all__ = ["ARRIVING", "StoredEpochs"]
+__all__ = ["ARRIVING", "MOVED", "StoredEpochs"]
 
 _E, _N, _O = schema.epochs, schema.number_floors, schema.outbox
 _FREEZES, _FACTS = schema.freezes, schema.facts

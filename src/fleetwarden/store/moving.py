@@ -20,12 +20,21 @@ from fleetwarden.ports.stores import Tx
 from fleetwarden.ports.system import Clock
 from fleetwarden.store import portable, revisions
 from fleetwarden.store.backups import Manifest, read_manifest
+from fleetwarden.store.epochs import MOVED
 from fleetwarden.store.ownership import Ownership, lock_path
 from fleetwarden.store.portable import BACKUP_TABLE, TableSum
 from fleetwarden.store.sqlite_engine import SqliteStore
 from fleetwarden.store.sqlite_session import translated
 
-__all__ = ["highest_number", "holds_rows", "move_to_postgresql", "restore_postgresql", "restore_sqlite", "schema_of"]
+__all__ = [
+    "highest_number",
+    "holds_rows",
+    "move_to_postgresql",
+    "moved_away",
+    "restore_postgresql",
+    "restore_sqlite",
+    "schema_of",
+]
 
 _COMPANIONS = ("-wal", "-shm", "-journal")
 
@@ -70,6 +79,15 @@ def highest_number(database: Path) -> int:
                 query = f'SELECT coalesce(max("{name}"), 0) FROM "{table.table}"'  # noqa: S608 -- the file's own names
                 highest = max(highest, int(connection.execute(query).fetchone()[0]))
     return highest
+
+
+def moved_away(database: Path) -> bool:
+    """Whether this store is marked as copied to another one.  False where that cannot be read."""
+    if not database.exists():
+        return False
+    with suppress(sqlite3.Error), closing(_reader(database)) as connection:
+        return connection.execute("SELECT 1 FROM facts WHERE name = ?", [MOVED]).fetchone() is not None
+    return False
 
 
 def restore_sqlite(
