@@ -18,6 +18,7 @@ from fleetwarden.controllers.gate import Gate, busy_reason, file_approval, rule_
 from fleetwarden.controllers.recheck import end_approval
 from fleetwarden.controllers.sightings import Sightings
 from fleetwarden.controllers.wakes import Wakes
+from fleetwarden.controllers.wishes import as_asked
 from fleetwarden.controllers.worker import Step
 from fleetwarden.domain.actions import ActionApproval, ActionRequest, Evidence, LeaseFence, Verdict, Vote
 from fleetwarden.domain.convergence import facts, still_needed, undecidable
@@ -80,7 +81,7 @@ class ApprovalDesk:
 
         def run(tx: Tx) -> tuple[Voiced, ActionApproval, str]:
             tx.lock_admission(exclusive=True)
-            configuration = self._configuration.current()
+            configuration = as_asked(tx, self._configuration.current())
             now = self._answerable(tx, seq, by)
             if now.request.requested_by == by and not configuration.policy.options.allow_self_approval:
                 raise Refused(
@@ -210,7 +211,7 @@ class ApprovalDesk:
 
         def run(tx: Tx) -> Step:
             tx.lock_admission(exclusive=True)
-            configuration = self._configuration.current()
+            configuration = as_asked(tx, self._configuration.current())
             now = tx.approvals.get(seq)
             _still_ours(tx, item)
             if now.status is not ApprovalState.GRANTED:
@@ -293,7 +294,8 @@ class ApprovalDesk:
         )
 
     def _look(self, request: ActionRequest) -> _Seen:
-        service = self._configuration.current().fleet.services.get(request.target)
+        asked = self._store.read(lambda tx: as_asked(tx, self._configuration.current()))
+        service = asked.fleet.services.get(request.target)
         return service, None if service is None else self._sightings.look_at(service)
 
 

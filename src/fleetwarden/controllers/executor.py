@@ -18,6 +18,7 @@ from fleetwarden.controllers.recheck import CallPlan, Fate, Recheck, commit_one
 from fleetwarden.controllers.settlement import end_record, outbox_end
 from fleetwarden.controllers.sightings import Sightings
 from fleetwarden.controllers.wakes import Wakes
+from fleetwarden.controllers.wishes import as_asked
 from fleetwarden.domain.actions import ActionRequest, LeaseFence, OutboxRecord, Outcome
 from fleetwarden.domain.errors import Conflict, Fenced, FleetError, NotCalled, OutcomeUnknown, Retryable
 from fleetwarden.domain.fleet import ObservedService, Service
@@ -147,7 +148,8 @@ class Executor:
 
     def execute(self, record: OutboxRecord, fence: LeaseFence) -> Recheck:
         """One record, from the last look to commit 2."""
-        service = self._configuration.current().fleet.services.get(record.request.target)
+        asked = self._store.read(lambda tx: as_asked(tx, self._configuration.current()))
+        service = asked.fleet.services.get(record.request.target)
         actuator = self._actuator(record, service)
         plan = self._plan(record, service, actuator)
         self._extend(fence, plan)
@@ -163,7 +165,7 @@ class Executor:
                 service=service,
                 observed=observed,
                 plan=plan,
-                configuration=self._configuration.current(),
+                configuration=as_asked(tx, self._configuration.current()),
                 freeze_file=freeze_file,
             ),
         )

@@ -16,10 +16,12 @@ import msgspec
 import structlog
 
 from fleetwarden.controllers.approvals import ApprovalDesk
+from fleetwarden.controllers.foreign import ForeignWatch
 from fleetwarden.controllers.gate import Admission, Answer, Gate
 from fleetwarden.controllers.restraint import Restraint
 from fleetwarden.controllers.sightings import Look, Sightings
 from fleetwarden.controllers.supervision import Envelopes, Supervision
+from fleetwarden.controllers.wishes import as_asked
 from fleetwarden.domain.actions import ActionRequest, Evidence, LeaseFence, Record, Source
 from fleetwarden.domain.convergence import Need, Rest, converge, facts, identity
 from fleetwarden.domain.fleet import Mode, ObservedService, Service
@@ -90,6 +92,7 @@ class Reconciler:
         *,
         acting: frozenset[str],
         actions_max: int,
+        foreign_hold_s: float = 1800.0,
     ) -> None:
         self._ids = ids
         self._store = store
@@ -102,6 +105,7 @@ class Reconciler:
         self._refusal = refusal
         self._acting = acting
         self._actions_max = actions_max
+        self._foreign = ForeignWatch(store, hold_s=foreign_hold_s)
         self._after = ""  # fairness: the next pass begins behind the last service that was served
         self._status = ""
         self._fence: LeaseFence | None = None  # of the pass that runs
@@ -119,7 +123,9 @@ class Reconciler:
         """One pass under the reconciler's lease.  Raises Fenced, StoreUnavailable."""
         self._fence = fence
         expired = self._desk.expire_due(fence)
-        configuration = self._configuration.current()
+        self._foreign.expire(fence)
+        files = self._configuration.current()
+        configuration = self._store.read(lambda tx: as_asked(tx, files))
         services = [] if configuration.fleet.error else list(configuration.fleet.services.values())
         look = self._sightings.look(services)
         self._supervision.configured(look.at, configuration)
@@ -128,6 +134,9 @@ class Reconciler:
         unready = _unready(services, envelopes)
         if self.paused or _none_ready(services, unready, envelopes):
             return self._not_ready(look.at, envelopes, expired, configuration)
+        if self._foreign.run(files, look.seen, fence):
+            configuration = self._store.read(lambda tx: as_asked(tx, files))
+            services = list(configuration.fleet.services.values())
         known = {one.name: one.substrate for one in services}
         drained = self._desk.drain(self._actions_max, fence, lambda target: unready.get(known.get(target, "")))
         done = self._propose(services, look, unready, fence, most=self._actions_max - drained)
@@ -143,7 +152,8 @@ class Reconciler:
         second at the gate finds the target busy, or its own evidence stale.  None if there is nothing to be done with
         them now.  Raises Fenced, StoreUnavailable.
         """
-        configuration = self._configuration.current()
+        files = self._configuration.current()
+        configuration = self._store.read(lambda tx: as_asked(tx, files))
         fleet = {} if configuration.fleet.error else configuration.fleet.services
         chosen = [fleet[name] for name in sorted(names) if name in fleet]
         if self.paused or not chosen:
@@ -153,6 +163,9 @@ class Reconciler:
         self._supervision.observed(look.at, self._asked(chosen), look.failed, errors=look.errors, whole=False)
         envelopes = self._supervision.envelopes()
         unready = _unready(chosen, envelopes)
+        if self._foreign.run(files, look.seen, fence):
+            configuration = self._store.read(lambda tx: as_asked(tx, files))
+            chosen = [configuration.fleet.services[one.name] for one in chosen]
         done = self._propose(chosen, look, unready, fence, most=self._actions_max)
         with self._lock:
             self._standings = {**self._standings, **done.standings}

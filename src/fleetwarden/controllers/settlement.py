@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fleetwarden.controllers.escalation import escalate
+from fleetwarden.controllers.foreign import remember_left
 from fleetwarden.domain.actions import ExecutionState, Kind, OutboxRecord, Outcome
 from fleetwarden.domain.identifiers import SECOND, JsonValue
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
@@ -74,6 +75,7 @@ def end_record(
             tx.approvals.move(approval.seq, came_from=ApprovalState.GRANTED, to=ApprovalState.CLOSED, note=done)
     if to is OutboxState.SUCCEEDED and request.kind in WATCHED:
         _watch(tx, record, watch_window_s)
+    remember_left(tx, record, to, outcome, settled_by=settled_by)
     _tell(tx, record, to, outcome, settled_by)
     if to is OutboxState.FAILED and not (outcome.dry_run or request.dry_run):
         escalate(tx, record, outcome)

@@ -93,6 +93,8 @@ class _State:
     presence: Presence = Presence.NEVER_STARTED
     slots: dict[int, _Instance] = field(default_factory=dict)
     stop_key: str = ""
+    version: str = ""
+    writer: str = ""  # who set it last, besides us
 
 
 @dataclass(slots=True, eq=False)
@@ -188,8 +190,10 @@ class FakeSubstrate:
             ready=ready,
             existing=sum(one.alive for one in state.slots.values()),
             total=len(instances),
+            version=state.version,
             instances=instances,
             stop_key=state.stop_key,
+            writer=state.writer,
         )
 
     def _one(self, name: str, index: int, one: _Instance) -> ObservedInstance:
@@ -373,6 +377,30 @@ class FakeSubstrate:
         with self._lock:
             for index in range(replicas):
                 self._start(self._state(name), index, key)
+
+    def scaled(self, name: str, replicas: int, *, by: str = "") -> None:
+        """Somebody else sets the wanted count: slots are made and taken away as by a scale of ours."""
+        with self._lock:
+            state = self._state(name)
+            for index in range(replicas):
+                if index not in state.slots:
+                    self._start(state, index, "")
+            for index in [one for one in state.slots if one >= replicas]:
+                del state.slots[index]
+            state.presence, state.writer = Presence.STARTED, by
+
+    def stopped(self, name: str, *, by: str = "") -> None:
+        """Somebody else stops the service for good."""
+        with self._lock:
+            state = self._state(name)
+            state.slots.clear()
+            state.presence, state.stop_key, state.writer = Presence.STOPPED_BY_OTHER, "", by
+
+    def deployed(self, name: str, version: str, *, by: str = "") -> None:
+        """Somebody else sets another version; the instances live on."""
+        with self._lock:
+            state = self._state(name)
+            state.version, state.writer = version, by
 
     def crash(self, name: str, index: int) -> bool:
         """Kill one instance; returns whether there was a live one.  Its slot stays."""

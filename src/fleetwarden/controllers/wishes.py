@@ -1,0 +1,42 @@
+"""What is asked for now: the files, with overrides and held changes layered over them, read in one transaction.
+
+Whoever compares the fleet with what is wanted takes its services from here and from nowhere else, so that a wish holds
+in every place at the same moment.  It reads; it never writes and never looks at the fleet.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import msgspec
+
+from fleetwarden.domain.desired import ForeignChange, layered
+from fleetwarden.domain.fleet import Fleet
+from fleetwarden.ports.configuration import Configuration
+from fleetwarden.ports.stores import Tx
+
+__all__ = ["as_asked"]
+
+
+def as_asked(tx: Tx, configuration: Configuration) -> Configuration:
+    """The configuration with every service as it is asked for at `tx.now()`.  Raises StoreUnavailable."""
+    overrides = {one.service: one for one in tx.service_overrides.standing()}
+    changes: dict[str, list[ForeignChange]] = defaultdict(list)
+    for one in tx.foreign.standing():
+        changes[one.service].append(one)
+    names = overrides.keys() | changes.keys()
+    if not names:
+        return configuration
+
+    def over(fleet: Fleet) -> Fleet:
+        new = {
+            name: layered(fleet.services[name], overrides.get(name), changes.get(name, ()))
+            for name in names
+            if name in fleet.services
+        }
+        return msgspec.structs.replace(fleet, services={**fleet.services, **new})
+
+    same = configuration.last_good_fleet is configuration.fleet
+    fleet = over(configuration.fleet)
+    last_good = fleet if same else over(configuration.last_good_fleet)
+    return msgspec.structs.replace(configuration, fleet=fleet, last_good_fleet=last_good)
