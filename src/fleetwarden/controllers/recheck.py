@@ -13,6 +13,7 @@ from enum import StrEnum
 import msgspec
 
 from fleetwarden.controllers.gate import held_until, rule_on, stale_reason
+from fleetwarden.controllers.holding import hold
 from fleetwarden.domain.actions import ActionApproval, ActionRequest, LeaseFence, OutboxRecord, Record, Verdict
 from fleetwarden.domain.convergence import facts, still_needed, undecidable
 from fleetwarden.domain.fleet import ObservedService, Service
@@ -39,6 +40,7 @@ class CallPlan(Record):
     lateness_us: Micros | None
     final_if_acknowledged: bool
     refusal: str | None = None  # why the adapter can never carry it out
+    unready: str | None = None  # why nothing may be begun on its substrate now
 
 
 class Recheck(Record):
@@ -92,6 +94,7 @@ def commit_one(
         negatives_by_person=plan.lateness_us is None,
         request=request,
     )
+    hold(tx, request, service)
     return Recheck(fate=Fate.RUNNING, record=started)
 
 
@@ -121,6 +124,8 @@ def _not_now(
     tx: Tx, record: OutboxRecord, observed: ObservedService | None, plan: CallPlan, lease_until: Micros
 ) -> str | None:
     """What waiting may cure."""
+    if plan.unready is not None:
+        return plan.unready
     if (why := undecidable(record.request, observed)) is not None:
         return why
     assert observed is not None

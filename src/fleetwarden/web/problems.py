@@ -73,6 +73,7 @@ STATUS: tuple[tuple[type[FleetError], int], ...] = (  # the first that fits deci
 )
 BY_CODE: Mapping[str, int] = {  # where the class alone says too little
     "self_approval": 403,  # this person may not, another may
+    "not_an_approver": 403,
     "unstorable": 400,
     "too_large": 413,
 }

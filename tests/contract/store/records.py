@@ -91,7 +91,15 @@ def carried_out(tx: Tx, asked: ActionRequest | None = None, to: OutboxState = Ou
     return finish(tx, start(tx, prepare(tx, asked)), to)
 
 
-def file_approval(tx: Tx, asked: ActionRequest | None = None, *, needed: int = 1, **changed: Any) -> ActionApproval:
+def file_approval(
+    tx: Tx,
+    asked: ActionRequest | None = None,
+    *,
+    needed: int = 1,
+    teams: tuple[str, ...] = (),
+    nobody: bool = False,
+    **changed: Any,
+) -> ActionApproval:
     asked = asked or request()
     decision = decide(tx, asked, Verdict.QUEUE_APPROVAL)
     values: dict[str, Any] = {"reason": "no rule", "waives": ("tier",), "expires_at": tx.now() + HOUR}
@@ -100,18 +108,18 @@ def file_approval(tx: Tx, asked: ActionRequest | None = None, *, needed: int = 1
             request=asked,
             digest=asked.digest(),
             decision_seq=decision.seq,
-            needed=Needed(count=needed),
+            needed=Needed(count=needed, teams=teams, nobody=nobody),
             **{**values, **changed},
         )
     )
 
 
-def vote(by: str = "ann", decision: str = "approved") -> Vote:
-    return Vote(by=by, decision=decision, reason="fine", at=0)
+def vote(by: str = "ann", decision: str = "approved", teams: tuple[str, ...] = ()) -> Vote:
+    return Vote(by=by, decision=decision, reason="fine", at=0, teams=teams)
 
 
-def grant(tx: Tx, approval: ActionApproval, by: str = "ann") -> ActionApproval:
-    tx.approvals.vote(approval.seq, vote(by))
+def grant(tx: Tx, approval: ActionApproval, by: str = "ann", teams: tuple[str, ...] = ()) -> ActionApproval:
+    tx.approvals.vote(approval.seq, vote(by, teams=teams))
     return tx.approvals.move(approval.seq, came_from=ApprovalState.PENDING, to=ApprovalState.GRANTED)
 
 

@@ -220,3 +220,42 @@ def test_approvals_are_counted_and_listed_by_status(store):
     assert listed(kind="restart_service", limit=1) == [db]
     with pytest.raises(Refused, match="rejected"):
         store.read(lambda tx: tx.approvals.in_state(ApprovalState.REJECTED))
+
+
+@pytest.mark.req("POL-18", "POL-7")
+def test_a_yes_of_no_needed_team_is_refused_and_a_no_is_taken_from_anybody(store):
+    approval = store.transact("file", lambda tx: file_approval(tx, teams=("dba",), needed=1))
+    with pytest.raises(Refused, match="needs an approver of team dba"):
+        store.transact("other team", lambda tx: tx.approvals.vote(approval.seq, vote("ann", teams=("web",))))
+    store.transact("no", lambda tx: tx.approvals.vote(approval.seq, vote("ann", "denied")))
+    assert store.transact("yes", lambda tx: grant(tx, approval, "bob", teams=("dba",))).status is GRANTED
+
+
+@pytest.mark.req("POL-18")
+def test_nobody_means_nobody(store):
+    approval = store.transact("file", lambda tx: file_approval(tx, nobody=True))
+    with pytest.raises(Refused, match="names nobody"):
+        store.transact("yes", lambda tx: tx.approvals.vote(approval.seq, vote("ann", teams=("dba",))))
+    with pytest.raises(Conflict, match="0 of the 1"):
+        store.transact("grant", moved(approval, GRANTED))
+
+
+@pytest.mark.req("POL-7")
+def test_a_warning_is_noted_once_and_only_while_it_waits(store):
+    approval = store.transact("file", file_approval)
+    warned = store.transact("warn", lambda tx: tx.approvals.warned(approval.seq))
+    assert warned.warned_at is not None
+    store.transact("grant", lambda tx: grant(tx, approval))
+    with pytest.raises(IllegalMove, match="no longer pending"):
+        store.transact("again", lambda tx: tx.approvals.warned(approval.seq))
+
+
+@pytest.mark.req("POL-7")
+def test_only_a_superseded_one_is_replaced_and_only_once(store):
+    approval = store.transact("file", file_approval)
+    with pytest.raises(IllegalMove):
+        store.transact("pending", lambda tx: tx.approvals.replaced(approval.seq, 99))
+    store.transact("end", moved(approval, ApprovalState.SUPERSEDED))
+    assert store.transact("once", lambda tx: tx.approvals.replaced(approval.seq, 99)).superseded_by == 99
+    with pytest.raises(IllegalMove):
+        store.transact("twice", lambda tx: tx.approvals.replaced(approval.seq, 98))

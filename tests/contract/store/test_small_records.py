@@ -43,6 +43,26 @@ def test_a_freeze_ends_by_itself_at_its_end(store, database):
 
 
 @pytest.mark.req("POL-12")
+def test_the_end_of_a_freeze_is_told_once_and_never_of_one_that_stands_or_was_lifted(store, database):
+    def run(tx):
+        ends = tx.freezes.add(owner="ann", reason="", until=tx.now() + 1_000, scope="group", value="web")
+        lifted = tx.freezes.add(owner="ann", reason="", until=tx.now() + 1_000)
+        tx.freezes.lift(lifted.seq, "bob")
+        return ends, lifted, tx.freezes.add(owner="ann", reason="")
+
+    ends, lifted, stands = store.transact("freeze", run)
+    assert (ends.scope, ends.value) == ("group", "web")
+    database.lapse()
+    assert [one.seq for one in store.read(lambda tx: tx.freezes.ended())] == [ends.seq]
+    told = store.transact("tell", lambda tx: tx.freezes.told(ends.seq))
+    assert told.told_at is not None
+    assert store.read(lambda tx: tx.freezes.ended()) == []
+    for one in (ends, lifted, stands):
+        with pytest.raises(Conflict):
+            store.transact("again", lambda tx, one=one: tx.freezes.told(one.seq))
+
+
+@pytest.mark.req("POL-12")
 def test_a_freeze_survives_a_restart(store, database):
     freeze = store.transact("freeze", lambda tx: tx.freezes.add(owner="ann", reason="lunch"))
     store.close()

@@ -1,0 +1,141 @@
+"""`action propose`: a person asks for an action, and may wait for what becomes of it.
+
+The policy decides as for every controller.  Waiting changes nothing: a command that is interrupted has still proposed.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Annotated, Any
+
+import typer
+
+from fleetwarden.cli.calling import Call, connected
+from fleetwarden.cli.client import PlaneClient
+from fleetwarden.cli.wording import status_word
+from fleetwarden.domain.errors import Misconfigured
+
+__all__ = ["action"]
+
+action = typer.Typer(name="action", help="Propose an action as a person.", no_args_is_help=True, rich_markup_mode=None)
+SHORT = {
+    "restart": "restart_service",
+    "start": "start_service",
+    "stop": "stop_service",
+    "scale": "scale_service",
+    "deploy": "deploy_service",
+    "rollback": "rollback_service",
+}
+LOOK_EVERY_S = 0.5
+ENDED = frozenset({"succeeded", "failed", "simulated", "abandoned", "recovery_pending"})
+REFUSED = frozenset({"rejected", "expired", "superseded", "voided"})
+
+
+@action.command("propose")
+@connected
+def propose(
+    call: Call,
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="restart, start, stop, scale, deploy or rollback.")],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="The service.")],
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept with the decision.")],
+    params: Annotated[
+        list[str] | None, typer.Option("--param", metavar="K=V", help="Such as replicas=3; may stand several times.")
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the outcome, through an approval as well.")] = False,
+    break_glass: Annotated[
+        bool, typer.Option("--break-glass", help="Role admin: passes freezes and windows, and everybody is told.")
+    ] = False,
+    key: Annotated[
+        str | None,
+        typer.Option("--key", metavar="KEY", help="Idempotency key: the same again is one request."),
+    ] = None,
+) -> None:
+    """Ask for an action.  A stop or a count that was asked for holds until its override is cleared."""
+    client: PlaneClient = call.plane()
+    body: dict[str, Any] = {
+        "kind": SHORT.get(kind, kind),
+        "target": target,
+        "params": _params(params or []),
+        "reason": reason,
+    }
+    body |= {"idempotency_key": key, "break_glass": break_glass}
+    proposed: dict[str, Any] = client.post("/actions", body)
+    if not call.as_json:
+        _show(call, proposed)
+    good = proposed["decision"] != "deny"
+    if wait and good:
+        good = _await(call, client, proposed)
+    if call.as_json:
+        call.show_json(proposed)
+    if not good:
+        raise typer.Exit(1)
+
+
+def _params(given: list[str]) -> dict[str, Any]:
+    """`K=V`, where V is a number or true/false as JSON has it, and else text."""
+    found: dict[str, Any] = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals or not name.strip():
+            raise Misconfigured(f"--param {one!r} is not K=V", hint="such as --param replicas=3")
+        if name in found:
+            raise Misconfigured(f"--param {name} stands twice", hint="nothing was proposed")
+        try:
+            read = json.loads(value)
+        except ValueError:
+            read = value
+        # A version is text even where it looks like a number: 1.10 is not 1.1.
+        found[name] = read if isinstance(read, (int, bool)) and name != "version" else value
+    return found
+
+
+def _show(call: Call, proposed: dict[str, Any]) -> None:
+    screen = call.screen
+    words = {
+        "allow": "allowed",
+        "allow_notify": "allowed",
+        "queue_approval": "waits for approval",
+        "deny": "denied",
+    }
+    ids = [proposed["decision_id"], proposed["approval_id"], proposed["action_id"]]
+    told = f"{words[proposed['decision']]} ({', '.join(one for one in ids if one)}): {call.words(proposed['reason'])}"
+    screen.line(told, indent=2, tone="warn" if proposed["decision"] == "deny" else "")
+    if proposed["dry_run"]:
+        screen.line("dry run: nothing will be changed", indent=2)
+    if proposed["break_glass"]:
+        screen.line("the glass is broken: freezes and windows are passed, and everybody is told", indent=2, tone="warn")
+    if proposed["decision"] == "deny":
+        return
+    if proposed["held"]:
+        screen.line(f"{call.words(proposed['held'])}", indent=2)
+    if proposed["approval_id"] and not proposed["action_id"]:
+        screen.line(f"look:  {call.command('approvals show ' + proposed['approval_id'])}")
+    elif proposed["action_id"]:
+        screen.line(f"look:  {call.command('actions show ' + proposed['action_id'])}")
+
+
+def _await(call: Call, client: PlaneClient, proposed: dict[str, Any]) -> bool:
+    """Look again until it has ended; notes the outcome in `proposed` and says whether it is a good one."""
+    while True:
+        number = proposed["action_id"] or _begun(client, proposed)
+        if number is not None:
+            record = client.get(f"/actions/{number}")
+            if record["state"] in ENDED:
+                proposed["action_id"], proposed["action"] = number, record
+                detail = f": {record['detail']}" if record["detail"] else ""
+                call.progress(f"{number}: {status_word(record['state'])}{detail}")
+                return bool(record["state"] in ("succeeded", "simulated"))
+        else:
+            approval = client.get(f"/approvals/{proposed['approval_id']}")
+            if approval["status"] in REFUSED:
+                proposed["approval"] = approval
+                call.progress(f"{approval['short_id']} is {approval['status']}: {approval['note']}", tone="warn")
+                return False
+        time.sleep(LOOK_EVERY_S)
+
+
+def _begun(client: PlaneClient, proposed: dict[str, Any]) -> str | None:
+    """The newest action of the approval, if there is one by now."""
+    found = client.get("/actions", {"target": proposed["approval"]["target"], "limit": 50})["items"]
+    return next((one["id"] for one in found if one["approval_id"] == proposed["approval_id"]), None)

@@ -1,0 +1,25 @@
+"""The shape of the answer to a proposal, for the OpenAPI document."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from fleetwarden.domain.actions import Verdict
+from fleetwarden.web.schemas import Approval
+
+__all__ = ["Proposed"]
+
+
+class Proposed(BaseModel):
+    """What became of a proposal.  `held` says what will make it stand once it has begun."""
+
+    decision: Verdict
+    decision_id: str
+    approval_id: str | None
+    action_id: str | None
+    reason: str
+    requested_by: str
+    dry_run: bool
+    break_glass: bool
+    held: str | None
+    approval: Approval | None

@@ -1,0 +1,51 @@
+"""A person asks for an action.  What the policy says is the answer, a denial included."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends
+from pydantic import Field
+from starlette.responses import Response
+
+from fleetwarden.app.proposing import KEY_MAX
+from fleetwarden.domain.actions import ACTUATED_KINDS
+from fleetwarden.web.addresses import NAME_PATTERN
+from fleetwarden.web.answers import answer
+from fleetwarden.web.bodies import ClosedBody, documented, json_body
+from fleetwarden.web.callers import AnyCaller, Plane
+from fleetwarden.web.proposal_schemas import Proposed
+from fleetwarden.web.queries import no_query
+from fleetwarden.web.texts import TEXT_PATTERN, RequiredReason
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["actions"], dependencies=[Depends(no_query)])
+
+
+class Proposal(ClosedBody):
+    """`idempotency_key` makes a repeated request one request; `break_glass` (role admin) passes freezes and windows."""
+
+    kind: Annotated[str, Field(json_schema_extra={"enum": sorted(ACTUATED_KINDS)})]
+    target: Annotated[str, Field(min_length=1, max_length=63, json_schema_extra={"pattern": NAME_PATTERN})]
+    params: Annotated[dict[str, Any], Field(default_factory=dict)]
+    reason: RequiredReason
+    idempotency_key: Annotated[
+        str | None, Field(min_length=1, max_length=KEY_MAX, json_schema_extra={"pattern": TEXT_PATTERN})
+    ] = None
+    break_glass: bool = False
+
+
+@router.post("/actions", response_model=Proposed, openapi_extra=documented(Proposal))
+def propose_action(caller: AnyCaller, plane: Plane, body: Annotated[Proposal, json_body(Proposal)]) -> Response:
+    """Ask for an action on one service; the policy decides as for everybody."""
+    proposed = plane.proposing.propose(
+        caller,
+        kind=body.kind,
+        target=body.target,
+        params=body.params,
+        reason=body.reason,
+        key=body.idempotency_key,
+        break_glass=body.break_glass,
+    )
+    return answer(proposed)
