@@ -180,8 +180,8 @@ class History:
         self.baton.stall(task, seconds)
 
     def store_fault(self, name: str) -> str:
-        """ "" or where this transaction fails: before it, at its end (the disk is full), after its commit; or "again": it
-        is rolled back at its end because of others, and run once more."""
+        """ "" or where this transaction fails: before it, at its end ("full"), after its commit; or "again": it is
+        rolled back at its end because of others, and run once more."""
         if self.calm or not self.plan.store_fault:
             return ""
         if self.clock.elapsed < self._outage_until:

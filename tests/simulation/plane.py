@@ -43,7 +43,7 @@ START_WINDOW_S = 2.0
 WATCH_S = 20.0
 
 
-class RolledBack(Exception):  # noqa: N818 - no error: what the simulation does to a transaction
+class RolledBack(Exception):
     """Ends a transaction after its last statement."""
 
 
