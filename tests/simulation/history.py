@@ -180,7 +180,8 @@ class History:
         self.baton.stall(task, seconds)
 
     def store_fault(self, name: str) -> str:
-        """ "" or where this transaction fails: before it, or after its commit."""
+        """ "" or where this transaction fails: before it, at its end ("full"), after its commit; or "again": it is
+        rolled back at its end because of others, and run once more."""
         if self.calm or not self.plan.store_fault:
             return ""
         if self.clock.elapsed < self._outage_until:
@@ -190,8 +191,9 @@ class History:
         if draw < chance * 0.4:
             self._outage_until = self.clock.elapsed + int(self.rng.random() * 20 * SECOND)
             return "before"
-        if draw < chance * 0.7:
-            return "after" if name != "read" else ""
+        for share, fault in ((0.6, "after"), (0.75, "full"), (0.9, "again")):
+            if draw < chance * share:
+                return fault if name != "read" else ""
         return "before" if draw < chance else ""
 
     # ---------------------------------------------------------------------------------------------- the world

@@ -57,7 +57,7 @@ def draw(seed: int) -> Plan:
     names = ("api", "db", "web", "work")[: rng.randint(1, 4)]
     services = tuple(_service(rng, name) for name in names)
     calm_people = rng.random() < 0.2
-    planes = 1 if rng.random() < 0.55 else 2
+    planes = rng.choice((1,) * 10 + (2,) * 7 + (3,) * 3)
     return Plan(
         seed=seed,
         planes=planes,

@@ -43,6 +43,10 @@ START_WINDOW_S = 2.0
 WATCH_S = 20.0
 
 
+class RolledBack(Exception):
+    """Ends a transaction after its last statement."""
+
+
 class SimStore:
     """The store as one plane sees it: each transaction is named in the journal, may fail, and passes the baton."""
 
@@ -58,6 +62,12 @@ class SimStore:
             history.journal.line(f"{self._plane} {name}: the store fails")
             raise StoreUnavailable("the store fails, and nothing was kept")
         try:
+            if fault in ("full", "again"):
+                value = self._rolled_back(name, fn)
+                history.journal.line(f"{self._plane} {name}: run to its end, and rolled back")
+                if fault == "full":
+                    return self._tell_full(value)
+                history.baton.pause(f"{name}~")  # whatever others do now, the next run has to read anew
             value = self._at_once(name, fn)
         except Exception as error:
             history.journal.line(f"{self._plane} {name} is refused: {type(error).__name__}: {error}")
@@ -67,6 +77,25 @@ class SimStore:
             raise OutcomeUnknown("the connection was lost during COMMIT")
         history.baton.pause(f"{name}!")
         return value
+
+    def _rolled_back(self, name: str, fn: Callable[[Tx], T]) -> T:
+        """What a run came to of which the database keeps nothing: its disk is full, or others were in its way."""
+        told: list[T] = []
+
+        def run(tx: Tx) -> T:
+            told.append(fn(self._history.planted.tx(name, tx)))
+            raise RolledBack
+
+        try:
+            self._store.transact(name, run)
+        except RolledBack:
+            return told[0]
+        finally:
+            self._history.planted.after(name)
+        raise AssertionError("a transaction that raises has ended well")
+
+    def _tell_full(self, value: T) -> T:
+        raise StoreUnavailable("the disk is full, and nothing was kept")
 
     def _at_once(self, name: str, fn: Callable[[Tx], T]) -> T:
         history = self._history

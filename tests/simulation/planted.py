@@ -557,6 +557,36 @@ class PreparedLater(Planted):
         self.replace(plane.gate, "prepare", later)
 
 
+# -------------------------------------------------------------------------------------------------- the store
+class ToldThoughRolledBack(Planted):
+    name = "a caller whose transaction was rolled back at its end is told that it was committed"
+    tilt: ClassVar[Mapping[str, Any]] = {"store_fault": 0.15, "tier": Tier.AUTO}
+
+    def into(self, history: History) -> None:
+        self.replace(SimStore, "_tell_full", lambda self, value: value)
+
+
+class StaleFirstRun(Planted):
+    name = "a transaction that has to run again answers with what its first run found"
+    tilt: ClassVar[Mapping[str, Any]] = {"store_fault": 0.3, "tier": Tier.AUTO, "people": 0.2, "rough_steps": 500}
+
+    def into(self, history: History) -> None:
+        again = SimStore._rolled_back
+        at_once = SimStore._at_once
+        first: dict[tuple[str, str], Any] = {}
+
+        def remember(self: SimStore, name: str, fn: Callable[[Tx], Any]) -> Any:
+            value = first[self._plane, name] = again(self, name, fn)
+            return value
+
+        def answer(self: SimStore, name: str, fn: Callable[[Tx], Any]) -> Any:
+            value = at_once(self, name, fn)
+            return first.pop((self._plane, name), value)
+
+        self.replace(SimStore, "_rolled_back", remember)
+        self.replace(SimStore, "_at_once", answer)
+
+
 FAULTS: Sequence[Callable[[], Planted]] = (
     NoPolicyAtCommit1,
     PolicyBesideCommit1,
@@ -589,4 +619,6 @@ FAULTS: Sequence[Callable[[], Planted]] = (
     GrantForWhatIsNeededNow,
     BudgetBeside,
     PreparedLater,
+    ToldThoughRolledBack,
+    StaleFirstRun,
 )

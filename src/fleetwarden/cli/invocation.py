@@ -22,13 +22,17 @@ _MENTIONED = re.compile(
 
 
 def program() -> str:
-    """The words that start this program: `fleetwarden` where it is on the PATH, else a path or `python -m`."""
+    """The words that start this program: `fleetwarden` where it is on the PATH, else a path or `python -m`.
+
+    Who called it by a relative path (as `make up` does, with a PATH of its own) has it on no PATH that other terminals
+    share, and is given that path.
+    """
     called = Path(sys.argv[0])
     if called.name == "__main__.py":
         return f"{_on_path(Path(sys.executable))} -m {NAME}"
     if not called.is_file():
         return NAME
-    return _on_path(called)
+    return _on_path(called) if called.is_absolute() else shlex.quote(from_here(called))
 
 
 def _on_path(file: Path) -> str:

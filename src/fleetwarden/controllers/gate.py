@@ -211,14 +211,6 @@ class Gate:
             )
         )
         tx.decisions.link(decision.seq, action_seq=record.seq)
-        if decision.verdict is Verdict.ALLOW_NOTIFY:
-            tx.journal.write(
-                topic="notice",
-                actor=decision.request.source,
-                subject=decision.request.target,
-                summary=f"{decision.request.kind} {decision.request.target} goes ahead: {decision.request.reason}",
-                detail={"decision": decision.id, "action": record.id},
-            )
         tx.after_commit(self._wakes.waker("action_executor"))
         return Admission(
             request=decision.request,

@@ -17,8 +17,9 @@ from fleetwarden.controllers.holding import hold
 from fleetwarden.domain.actions import ActionApproval, ActionRequest, LeaseFence, OutboxRecord, Record, Verdict
 from fleetwarden.domain.convergence import facts, still_needed, undecidable
 from fleetwarden.domain.fleet import ObservedService, Service
-from fleetwarden.domain.identifiers import Micros
+from fleetwarden.domain.identifiers import Micros, show_id
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
+from fleetwarden.domain.policy import Ruling
 from fleetwarden.ports.configuration import Configuration
 from fleetwarden.ports.stores import Tx
 
@@ -83,8 +84,10 @@ def commit_one(
         return Recheck(fate=Fate.WAITS, reason=why, record=record)
     if (why := still_needed(record.request, service, observed)) is not None:
         return _end(tx, record, approval, why, void=True)
-    if (ended := _policy_again(tx, record, approval, configuration, freeze_file)) is not None:
-        return ended
+    ruling = _policy_again(tx, record, approval, configuration, freeze_file)
+    if ruling.verdict not in (Verdict.ALLOW, Verdict.ALLOW_NOTIFY):
+        lasting = ruling.verdict is Verdict.DENY and ruling.code in ("structure", "tier")
+        return _end(tx, record, approval, f"refused at the last check: {ruling.reason}", void=lasting)
     request = record.request if observed is None else _with_evidence(record.request, observed)
     started = tx.outbox.start(
         seq,
@@ -95,6 +98,8 @@ def commit_one(
         request=request,
     )
     hold(tx, request, service)
+    if ruling.verdict is Verdict.ALLOW_NOTIFY:
+        _tell(tx, started)
     return Recheck(fate=Fate.RUNNING, record=started)
 
 
@@ -137,15 +142,22 @@ def _not_now(
 
 def _policy_again(
     tx: Tx, record: OutboxRecord, approval: ActionApproval | None, configuration: Configuration, freeze_file: str
-) -> Recheck | None:
+) -> Ruling:
     waives = frozenset(approval.waives) if approval is not None else frozenset[str]()
-    ruling = rule_on(
-        tx, configuration, freeze_file, record.request, waives=waives, exclude_decision=record.decision_seq
+    return rule_on(tx, configuration, freeze_file, record.request, waives=waives, exclude_decision=record.decision_seq)
+
+
+def _tell(tx: Tx, record: OutboxRecord) -> None:
+    """The notice of a tier that acts and tells, written with the fence: what is never begun is never announced."""
+    request = record.request
+    would = "would go ahead" if request.dry_run else "goes ahead"
+    tx.journal.write(
+        topic="notice",
+        actor=request.source,
+        subject=request.target,
+        summary=f"{request.kind} {request.target} {would}: {request.reason}",
+        detail={"decision": show_id("D", record.decision_seq), "action": record.id},
     )
-    if ruling.verdict in (Verdict.ALLOW, Verdict.ALLOW_NOTIFY):
-        return None
-    lasting = ruling.verdict is Verdict.DENY and ruling.code in ("structure", "tier")
-    return _end(tx, record, approval, f"refused at the last check: {ruling.reason}", void=lasting)
 
 
 def _end(tx: Tx, record: OutboxRecord, approval: ActionApproval | None, why: str, *, void: bool) -> Recheck:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
+import sys
 import urllib.request
 from pathlib import Path
 
 import pytest
 
-from tests.acceptance.cli.world import World, eventually
+from tests.acceptance.cli.world import PATIENCE_S, World, eventually
 
-EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+ROOT = Path(__file__).resolve().parents[3]
+EXAMPLES = ROOT / "examples"
 
 
 def free_port(*, also: int = 0) -> int:
@@ -71,6 +74,31 @@ def test_the_quickstart_starts_from_nothing_and_repairs_a_killed_replica_by_one_
     eventually(lambda: not list((world.config / "data" / "queue").glob("*.json")))
     down = world.run("down", "--services")
     assert down.code == 0
+    assert [world.pids(name) for name in ("web", "worker", "clumsy")] == [[], [], []]
+
+
+@pytest.mark.req("RUN-1", "RUN-5", "RUN-15")
+def test_make_up_runs_it_and_what_it_prints_works_as_pasted_into_another_terminal(world: World) -> None:
+    bring(world, "01-quickstart")
+    ours = Path(sys.executable).parent
+    world.env["PATH"] = os.pathsep.join(one for one in world.env["PATH"].split(os.pathsep) if Path(one) != ours)
+    world.env = {name: value for name, value in world.env.items() if not name.startswith("MAKE")}
+    make = ["make", "--no-print-directory", "-C", str(ROOT), f"CONFIG={world.config}"]
+    plane = world.start([*make, "up"], until="by which rule")
+    kill, *others = plane.tries()
+    assert len(others) == 4
+    before = world.pids("web")
+    assert world.shell(f"cd {ROOT} && {kill}").code == 0
+    eventually(lambda: len(set(world.pids("web")) - set(before)) == 1)
+    for typed in others:
+        ran = world.shell(f"cd {ROOT} && {typed}")
+        assert ran.code == 0, ran
+    frozen = others[1]
+    assert "freeze on" in frozen
+    assert world.shell(f"cd {ROOT} && {frozen.partition(' on ')[0]} off").code == 0
+    down = world.shell(shlex.join([*make, "down"]))
+    assert down.code == 0, down
+    assert plane.process.wait(PATIENCE_S) == 0
     assert [world.pids(name) for name in ("web", "worker", "clumsy")] == [[], [], []]
 
 

@@ -166,10 +166,14 @@ class World:
 
     def up(self, *words: str, until: str = "Console ", **env: str) -> Running:
         """Start a plane and wait until its screen shows `until`."""
+        return self.start(["fleetwarden", "up", *words], until=until, **env)
+
+    def start(self, command: list[str], *, until: str, **env: str) -> Running:
+        """The same with another command that runs a plane in the foreground."""
         screen = self.folder / f"screen-{len(self.planes)}"
         with screen.open("wb") as out:
             process = subprocess.Popen(
-                ["fleetwarden", "up", *words], cwd=self.folder, env=self.env | env, stdout=out, stderr=subprocess.STDOUT
+                command, cwd=self.folder, env=self.env | env, stdout=out, stderr=subprocess.STDOUT
             )
         plane = Running(process, screen)
         self.planes.append(plane)

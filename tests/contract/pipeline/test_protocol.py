@@ -102,6 +102,22 @@ def test_a_prepared_record_that_lapses_gives_its_budget_slot_back(bench: Bench) 
     assert bench.substrate.instances("web") == {0: True, 1: True}
 
 
+@pytest.mark.req("POL-2", "PLB-5")
+def test_a_tier_that_acts_and_tells_tells_once_of_what_is_begun_and_never_of_what_is_not(bench: Bench) -> None:
+    bench.policy(a_policy(Tier.AUTO_NOTIFY))
+    bench.substrate.crash("web", 1)
+    bench.look()
+    assert bench.decisions()[0].verdict is Verdict.ALLOW_NOTIFY
+    frozen = bench.store.transact("freeze", lambda tx: tx.freezes.add(owner="ada", reason="lunch"))
+    bench.act()
+    assert not [one for one in bench.notices() if "goes ahead" in one]
+    bench.store.transact("thaw", lambda tx: tx.freezes.lift(frozen.seq, by="ada"))
+    bench.settle_down()
+    assert bench.calls() == 1
+    [told] = [one for one in bench.notices() if "goes ahead" in one]
+    assert told.startswith("restart_service web")
+
+
 @pytest.mark.req("PRO-1", "POL-12")
 def test_a_freeze_between_decision_and_call_stops_the_call(bench: Bench) -> None:
     bench.substrate.crash("web", 1)

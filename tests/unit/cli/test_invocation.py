@@ -28,6 +28,14 @@ def test_what_is_on_the_path_is_called_by_its_name(installed: Path, monkeypatch:
     assert program() == "fleetwarden"
 
 
+def test_who_calls_it_by_a_relative_path_is_shown_that_path_whatever_the_path_variable_of_this_process_says(
+    installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(installed.parent))
+    monkeypatch.setattr(sys, "argv", ["bin/fleetwarden"])
+    assert program() == "bin/fleetwarden"
+
+
 def test_another_one_of_that_name_on_the_path_is_not_meant(
     installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
