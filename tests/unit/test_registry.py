@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 from fleetwarden.adapters.files.yaml_tree import parse
 from fleetwarden.domain.errors import Problem
-from fleetwarden.domain.fleet import DesiredState, Fleet, HealthCheck, HealthKind, Mode, ScalingError, Service
+from fleetwarden.domain.fleet import (
+    DesiredState,
+    Fleet,
+    HealthCheck,
+    HealthKind,
+    Mode,
+    ScalingError,
+    Service,
+    VersionSpec,
+)
 from fleetwarden.domain.located import located
 from fleetwarden.domain.registry import failed_fleet, read_fleet
 
@@ -242,6 +251,30 @@ def test_a_bad_value_rejects_its_entry_with_the_reason(entry: str, reason: str) 
     assert refused(entry).startswith(reason)
 
 
+@pytest.mark.req("ACT-3")
+def test_versions_are_listed_with_their_own_commands() -> None:
+    block = "{command: [x], port: 80, versions: {'1': {}, '2': {command: [y, '{port}'], irreversible: true}}}"
+    spec = process(block, "version: '2',").process
+    assert spec is not None
+    assert spec.versions == {
+        "1": VersionSpec(),
+        "2": VersionSpec(command=("y", "{port}"), irreversible=True),
+    }
+    assert process("{versions: {'1': {command: [x]}}}", "version: '1',").process is not None
+
+
+@pytest.mark.req("ACT-3")
+def test_a_version_that_is_not_listed_is_a_finding_of_the_layer_that_names_it() -> None:
+    block = "{command: [x], versions: {'1.0': {}, '1.1': {}}}"
+    reason = "version: \"1.2\" is none of the listed versions 1.0, 1.1 (did you mean '1.1'?)"
+    assert refused(f"{{name: web, version: '1.2', process: {block}}}") == reason
+    layer = "version: 1\nservices:\n  - {name: web, version: '1.2'}"
+    found = services(f"  - {{name: web, version: '1.0', process: {block}}}", layer)
+    assert [(one.file, one.reason) for one in found.problems] == [("desired-state.yml", f"web: {reason}")]
+    newer = services(f"  - {{name: web, version: '1.0', process: {block}}}", layer.replace("1.2", "1.1"))
+    assert newer.services["web"].version == "1.1"
+
+
 @pytest.mark.req("REC-8")
 @pytest.mark.parametrize(
     ("block", "reason"),
@@ -252,7 +285,17 @@ def test_a_bad_value_rejects_its_entry_with_the_reason(entry: str, reason: str) 
         ("{command: []}", "command: an empty list"),
         ("{command: [python, 8000]}", 'command[1]: 8000 is a whole number, text is needed: quote it: "8000"'),
         ("{command: [python, [a]]}", "command[1]: a list, text is needed"),
-        ("{command: [x], versions: {}}", "'versions' is not supported yet"),
+        ("{command: [x], versions: {}}", "versions: a mapping is a mapping, versions are needed"),
+        ("{command: [x], versions: [1.0]}", "versions: a list is a list, versions are needed"),
+        ("{command: [x], versions: {1.1: {}}}", "versions: 1.1 is a number to YAML, a version is text: quote it"),
+        ("{command: [x], versions: {a: {}}}", "version is missing: the process block lists versions (a)"),
+        ("{command: [x], versions: {a: [x]}}", "versions a: a list is a list"),
+        ("{command: [x], versions: {a: {}, a: {}}}", "versions: a stands here twice"),
+        ("{command: [x], versions: {a: {comand: [x]}}}", "unknown key 'comand' (did you mean 'command'?)"),
+        ("{command: [x], versions: {a: {command: []}}}", "versions a command: an empty list"),
+        ("{command: [x], versions: {a: {command: ['{prot}']}}}", "versions a command[0]: unknown placeholder {prot}"),
+        ("{command: [x], versions: {a: {irreversible: 1}}}", "versions a irreversible: 1 is neither true nor false"),
+        ("{versions: {a: {command: [x]}, b: {}}}", "process: command is missing (version b has none)"),
         ("{command: [x], prot: 80}", "unknown key 'prot' (did you mean 'port'?)"),
         ("{command: [x], port: 0}", "port: 0 is out of range"),
         ("{command: [x], port: 65536}", "port: 65536 is out of range"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fleetwarden.domain import versions
 from fleetwarden.domain.actions import ActionRequest, Kind, Record, Source
 from fleetwarden.domain.fleet import (
     DesiredState,
@@ -24,7 +25,7 @@ from fleetwarden.domain.fleet import (
 )
 from fleetwarden.domain.identifiers import JsonValue, digest
 
-__all__ = ["Need", "Rest", "converge", "facts", "identity", "still_needed", "undecidable"]
+__all__ = ["Need", "Rest", "beside", "converge", "facts", "identity", "still_needed", "undecidable"]
 
 
 DETAIL_MAX = 300  # characters of an observer's own words: evidence is bounded, whatever was seen
@@ -148,16 +149,17 @@ def _count(service: Service, observed: ObservedService, bad: list[ObservedInstan
     )
 
 
-def _at_rest(service: Service, observed: ObservedService) -> Rest:
-    if service.version and observed.version and observed.version != service.version:
-        reason = f"version {observed.version} runs, {service.version} is declared: deploying is not supported yet"
-        return Rest(code="version_differs", reason=reason)
+def _at_rest(service: Service, observed: ObservedService) -> Need | Rest:
     if any(one.status is InstanceStatus.STARTING for one in observed.instances):
         return Rest(code="starting", reason="still starting")
     if observed.status is ServiceStatus.DEGRADED:
         return Rest(code="degraded", reason=f"{observed.ready} of {observed.total} ready{_because(observed)}")
+    if (differs := versions.differing(service, observed)) is not None:
+        return _rollout(service, differs)
     if observed.total == 0:
         return _settled(service, "scaled_to_zero", "0 replicas", service.count_wish)
+    if (older := versions.older_definition(service, observed)) is not None:
+        return Rest(code="older_definition", reason=older)
     return _settled(service, "as_declared", "", service.count_wish or service.state_wish)
 
 
@@ -167,6 +169,24 @@ def _settled(service: Service, code: str, what: str, wish: Wish | None) -> Rest:
         return Rest(code="foreign_held", reason=service.held)
     told = "as declared" if wish is None else f"as {wish.words} asks"
     return Rest(code=code if wish is None else "as_asked", reason=f"{what}, {told}" if what else told)
+
+
+def _rollout(service: Service, differs: str) -> Need:
+    params: dict[str, JsonValue] = {"version": service.version}
+    spec = service.process
+    if spec is not None and service.version in spec.versions and spec.versions[service.version].irreversible:
+        params["irreversible"] = True
+    return Need(kind=Kind.DEPLOY, params=params, reason=differs)
+
+
+def beside(need: Need, service: Service, observed: ObservedService) -> Need | None:
+    """What is needed just as well, where the first need may not be met.
+
+    What is down is restarted first, in the version that it had.  Where policy no longer allows that, the version may be
+    what ails it, and the declared one is deployed.
+    """
+    differs = versions.differing(service, observed) if need.kind is Kind.RESTART else None
+    return None if differs is None else _rollout(service, differs)
 
 
 def _because(observed: ObservedService) -> str:
@@ -207,11 +227,24 @@ def still_needed(request: ActionRequest, service: Service, observed: ObservedSer
         and observed.presence is Presence.STARTED
     ):
         return _restart_still_needed(request, service, observed)
+    if request.kind == Kind.DEPLOY:
+        return _deploy_still_needed(request, service, observed)
     now = converge(service, observed)
     if isinstance(now, Rest):
         return f"{service.name} needs nothing now: {now.reason}"
     if now.kind != request.kind or dict(now.params) != dict(request.params):
         return f"{service.name} needs something else now: {now.kind.value} ({now.reason})"
+    return None
+
+
+def _deploy_still_needed(request: ActionRequest, service: Service, observed: ObservedService) -> str | None:
+    if service.desired is DesiredState.STOPPED or observed.presence is not Presence.STARTED:
+        return f"{service.name} is not running by now"
+    differs = versions.differing(service, observed)
+    if differs is None:
+        return f"{service.name} runs version {service.version} by now"
+    if dict(_rollout(service, differs).params) != dict(request.params):
+        return f"{service.name} is declared in version {service.version} by now"
     return None
 
 
@@ -248,6 +281,7 @@ def facts(observed: ObservedService) -> Mapping[str, JsonValue]:
                 "pid": i.pid,
                 "port": i.port,
                 "identity": i.identity,
+                "version": i.version,
                 "detail": i.detail[:DETAIL_MAX],
             }
             for i in observed.instances[:20]  # bounded evidence; the counts above are of all

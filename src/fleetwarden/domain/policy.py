@@ -45,13 +45,15 @@ DEFAULTS = "defaults"  # what a decision says where no rule matched
 class Situation(Record):
     """What holds outside policy and ledger right now, said in sentences that name owner and reason; empty = nothing.
 
-    `freeze_file` is the path of a FREEZE file that exists.  `storm` denies; `min_healthy` asks for a person.
+    `freeze_file` is the path of a FREEZE file that exists.  `storm` denies; `min_healthy` asks for a person, and so does
+    `irreversible`, which says why what is asked for cannot be undone.
     """
 
     freezes: tuple[str, ...] = ()
     freeze_file: str = ""
     storm: str = ""
     min_healthy: str = ""
+    irreversible: str = ""
 
 
 class Ruling(Record):
@@ -216,9 +218,10 @@ class _Walk:
         if self.tier is APPROVAL_REQUIRED:
             by = f"no rule matches, and by the {where}" if said == DEFAULTS else f"by {where}"
             return _Answer(False, f"{by} a person is asked first: approve or reject it", said, where)
-        if structure.is_irreversible(self.request):
+        if structure.is_irreversible(self.request) or self.situation.irreversible:
             self.tier = APPROVAL_REQUIRED
-            reason = f"{self._asked()} cannot be undone, so a person decides, whatever {where} says"
+            marked = f" ({self.situation.irreversible})" if self.situation.irreversible else ""
+            reason = f"{self._asked()} cannot be undone{marked}, so a person decides, whatever {where} says"
             return _Answer(False, reason, "irreversible actions need a person", BUILT_IN)
         return None
 

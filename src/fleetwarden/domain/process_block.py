@@ -16,14 +16,14 @@ from fleetwarden.domain.fleet import HealthCheck, HealthKind, ProcessSpec
 from fleetwarden.domain.located import Findings, Node
 from fleetwarden.domain.located_values import close, number, quoted, text, texts, whole
 from fleetwarden.domain.placeholders import KNOWN, placeholders
+from fleetwarden.domain.version_block import read_versions
 
 __all__ = ["PORT_MAX", "STOP_GRACE_S_MAX", "host_problem", "read_process"]
 
 PORT_MAX = 65_535
 STOP_GRACE_S = 10.0
 STOP_GRACE_S_MAX = 300.0
-_KNOWN_KEYS = ("command", "port", "cwd", "env", "host", "health", "stop_grace_s")
-_LATER_KEYS = ("versions",)
+_KNOWN_KEYS = ("command", "port", "cwd", "env", "host", "health", "stop_grace_s", "versions")
 _HEALTH_KINDS = ("http", "tcp", "command")
 _HEALTH_OPTIONS = ("timeout_s", "failures", "start_grace_s")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -41,15 +41,17 @@ def read_process(findings: Findings, node: Node, *, folder: str, replicas: int, 
     if not node.mapping:
         findings.problem(node, f"process: {quoted(node)} is {node.shape}, a block such as {{command: [..]}} is needed")
         return None
-    keys = findings.keys(node, _KNOWN_KEYS, _LATER_KEYS)
+    keys = findings.keys(node, _KNOWN_KEYS)
     port = _port(findings, keys.get("port"), replicas)
     filled = _Filled(findings, {"port": keys.get("port") is not None, "version": bool(version)})
-    command: tuple[str, ...] | None = None
+    versions = read_versions(findings, keys["versions"], filled.check_each) if "versions" in keys else {}
+    command: tuple[str, ...] | None = () if versions and all(one.command for one in versions.values()) else None
     if "command" in keys:
         command = texts(findings, "command", keys["command"])
         filled.check_each("command", keys["command"], command)
-    else:
-        findings.problem(node, "process: command is missing")
+    elif command is None:
+        missing = [name for name, one in versions.items() if not one.command]
+        findings.problem(node, "process: command is missing" + (f" (version {missing[0]} has none)" if missing else ""))
     cwd = _cwd(findings, keys.get("cwd"), folder, filled)
     env = _env(findings, keys.get("env"), filled)
     host = _host(findings, keys.get("host"))
@@ -59,7 +61,16 @@ def read_process(findings: Findings, node: Node, *, folder: str, replicas: int, 
         grace = number(findings, "stop_grace_s", keys["stop_grace_s"], 0, STOP_GRACE_S_MAX)
     if len(findings.problems) > before or command is None or grace is None:
         return None
-    return ProcessSpec(command=command, port=port, cwd=cwd, env=env, host=host, health=health, stop_grace_s=grace)
+    return ProcessSpec(
+        command=command,
+        port=port,
+        cwd=cwd,
+        env=env,
+        host=host,
+        health=health,
+        stop_grace_s=grace,
+        versions=versions,
+    )
 
 
 class _Filled:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from fleetwarden.domain.actions import Kind, OutboxRecord, Record
 from fleetwarden.domain.fleet import InstanceStatus, ObservedInstance, ObservedService, Presence
 from fleetwarden.domain.identifiers import JsonValue, Micros
+from fleetwarden.domain.versions import ROLLOUTS
 
 __all__ = ["Judgement", "after_horizon", "judge"]
 
@@ -58,6 +59,8 @@ def _seen(record: OutboxRecord, observed: ObservedService) -> tuple[bool | None,
     before = record.request.evidence.facts
     if kind == Kind.STOP:
         return _stopped(record, observed)
+    if kind in ROLLOUTS:
+        return _rolled_out(record, observed)
     if kind == Kind.SCALE and int(params.get("replicas", -1)) <= int(before.get("total", 0)):
         wanted, had = int(params["replicas"]), int(before.get("total", 0))
         done = observed.total == wanted and had != wanted
@@ -106,6 +109,20 @@ def _stopped(record: OutboxRecord, observed: ObservedService) -> tuple[bool, boo
     done = observed.total == 0 and total > 0
     partly = observed.existing < existing or observed.total < total
     return done, partly, f"{observed.total} of {total} slots are left, {observed.existing} of {existing} instances live"
+
+
+def _rolled_out(record: OutboxRecord, observed: ObservedService) -> tuple[bool | None, bool, str]:
+    """A rollout is done where every replica runs the version; which it did not before, or which this action made."""
+    wanted = str(record.request.params.get("version", ""))
+    slots = [one for one in observed.instances if "/" not in one.id]
+    if not slots or not all(one.version for one in slots):
+        return None, False, "which version its replicas run cannot be seen"
+    there = [one for one in slots if one.version == wanted]
+    made = [one for one in there if one.key == record.key and one.identity]
+    before = [str(one.get("version", "")) for one in record.request.evidence.facts.get("instances", ())]
+    changed = bool(made) or any(version != wanted for version in before)
+    told = f"{len(there)} of {len(slots)} replicas run version {wanted}, {len(made)} were started by this action"
+    return len(there) == len(slots) and changed, bool(made), told
 
 
 def _identities_before(record: OutboxRecord) -> frozenset[str] | None:

@@ -31,8 +31,10 @@ from fleetwarden.domain.lifecycles import ApprovalState, OutboxState, WorkState
 from fleetwarden.domain.repeated_failures import Streak
 from fleetwarden.ports.desired import Baselines, ForeignChanges, ServiceOverrides
 from fleetwarden.ports.epochs import Epochs
+from fleetwarden.ports.evidence import Captures
 from fleetwarden.ports.ledger import Ledger, Texts
 from fleetwarden.ports.planes import Hosts, Placements
+from fleetwarden.ports.versions import VersionHistory
 
 T = TypeVar("T")
 
@@ -539,6 +541,8 @@ class Tx(Protocol):
     service_overrides: ServiceOverrides
     foreign: ForeignChanges
     baselines: Baselines
+    captures: Captures
+    versions: VersionHistory
 
     def now(self) -> Micros:
         """The store's time, one value for the whole transaction: the database's clock on PostgreSQL (taken after the

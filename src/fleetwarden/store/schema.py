@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from fleetwarden.store import schema_planes as _planes
 from fleetwarden.store.schema_desired import baselines, foreign_changes, service_overrides
 from fleetwarden.store.schema_epochs import epochs, number_floors
+from fleetwarden.store.schema_evidence import captures, ran_versions
 from fleetwarden.store.schema_parts import METADATA
 from fleetwarden.store.schema_parts import index as _index
 from fleetwarden.store.schema_parts import integer as _integer
@@ -31,6 +32,7 @@ __all__ = [
     "VERSION_TABLE",
     "approvals",
     "baselines",
+    "captures",
     "decisions",
     "epochs",
     "executions",
@@ -47,6 +49,7 @@ __all__ = [
     "outbox",
     "overrides",
     "placements",
+    "ran_versions",
     "reports",
     "seals",
     "service_overrides",

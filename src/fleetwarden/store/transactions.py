@@ -13,9 +13,10 @@ from contextlib import contextmanager
 
 from fleetwarden.domain.errors import Refused
 from fleetwarden.domain.identifiers import Micros
-from fleetwarden.ports import desired, epochs, planes, stores
+from fleetwarden.ports import desired, epochs, evidence, planes, stores, versions
 from fleetwarden.ports import ledger as ledgers
 from fleetwarden.store.approvals import StoredApprovals
+from fleetwarden.store.captures import StoredCaptures
 from fleetwarden.store.decisions import StoredDecisions
 from fleetwarden.store.desired import StoredBaselines, StoredForeignChanges, StoredServiceOverrides
 from fleetwarden.store.epochs import StoredEpochs
@@ -32,6 +33,7 @@ from fleetwarden.store.reports import StoredReports
 from fleetwarden.store.session import Session
 from fleetwarden.store.texts import StoredTexts
 from fleetwarden.store.tokens import StoredTokens
+from fleetwarden.store.versions import StoredVersions
 from fleetwarden.store.work import StoredWork
 
 __all__ = ["Nesting", "Transaction"]
@@ -62,6 +64,8 @@ class Transaction:
         self.service_overrides: desired.ServiceOverrides = StoredServiceOverrides(session)
         self.foreign: desired.ForeignChanges = StoredForeignChanges(session)
         self.baselines: desired.Baselines = StoredBaselines(session)
+        self.captures: evidence.Captures = StoredCaptures(session)
+        self.versions: versions.VersionHistory = StoredVersions(session)
 
     def now(self) -> Micros:
         return self._session.now()

@@ -11,7 +11,7 @@ from fleetwarden.adapters.deadlines import DeadlineActuator
 from fleetwarden.adapters.substrates.dry_run import DryRunActuator
 from fleetwarden.domain.actions import ActionRequest, Outcome, Source
 from fleetwarden.domain.convergence import identity
-from fleetwarden.domain.fleet import ObservedService, Service
+from fleetwarden.domain.fleet import ObservedService, Service, VersionSpec
 from fleetwarden.ports.actuation import ActuationCall, FleetActuator
 from tests.unit.process.yard import Yard
 
@@ -26,6 +26,7 @@ class Bench:
         self.actuator = actuator(self.yard)
 
     def service(self, name: str = "web", **fields: Any) -> Service:
+        fields = {"version": "1.0", "versions": {"1.0": VersionSpec(), "1.1": VersionSpec()}, **fields}
         return self.yard.service(name, stop_grace_s=1.0, **fields)
 
     def running(self, name: str = "web", replicas: int = 2) -> Service:

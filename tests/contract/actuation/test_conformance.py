@@ -13,12 +13,13 @@ from fleetwarden.domain.errors import NotCalled
 from fleetwarden.domain.fleet import ObservedService, Presence, Service, ServiceStatus
 from tests.contract.actuation.benches import Bench
 
-# What an issue that builds them adds: deploy and rollback.
 ASKED: Mapping[str, Mapping[str, Any]] = {
     Kind.START: {"replicas": 3},
     Kind.STOP: {},
     Kind.RESTART: {},
     Kind.SCALE: {"replicas": 3},
+    Kind.DEPLOY: {"version": "1.1"},
+    Kind.ROLLBACK: {"version": "1.1"},
 }
 EACH_KIND = pytest.mark.parametrize("kind", list(ASKED))
 
@@ -94,8 +95,9 @@ def test_an_outcome_is_ok_and_true(bench: Bench, kind: str) -> None:
     elif kind == Kind.SCALE:
         assert (after.total, after.ready, len(made)) == (3, 3, 1)
         assert traces(after)[:2] == traces(before)
-    elif kind == Kind.RESTART:
+    elif kind in (Kind.RESTART, Kind.DEPLOY, Kind.ROLLBACK):
         assert len(made) == 2
+        assert after.version == ("1.0" if kind == Kind.RESTART else "1.1")
         assert not {one.identity for one in after.instances} & {one.identity for one in before.instances}
     else:
         assert (after.total, after.status, len(made)) == (3, ServiceStatus.UP, 3)

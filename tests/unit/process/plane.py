@@ -1,5 +1,6 @@
-"""A small plane in a process of its own, to be killed: `python plane.py FOLDER FLEET WHEN KIND SERVICE-AS-JSON [KEY]`.
+"""A small plane in a process of its own, to be killed.
 
+`python plane.py FOLDER FLEET WHEN KIND SERVICE-AS-JSON KEY [VERSION]`, VERSION: where a rollout goes.
 WHEN: `never` (waits until it is killed), `becomes a bad parent`, or the point at which it kills itself with SIGKILL:
 `before spawn`, `after spawn`, `after SIGTERM`, `after SIGKILL`, `after all`.
 """
@@ -22,6 +23,7 @@ from fleetwarden.domain.fleet import Service
 from fleetwarden.ports.actuation import ActuationCall
 
 FOLDER, FLEET, WHEN, KIND, SERVICE, KEY = sys.argv[1:7]
+PARAMS = {"version": sys.argv[7]} if len(sys.argv) > 7 else {}
 
 
 def point(name: str) -> None:
@@ -57,7 +59,9 @@ def main() -> None:
         logs_kept=100,
     )
     service = msgspec.json.decode(SERVICE, type=Service)
-    request = ActionRequest(kind=KIND, target=service.name, source="operator", requested_by="test", key=KEY)
+    request = ActionRequest(
+        kind=KIND, target=service.name, params=PARAMS, source="operator", requested_by="test", key=KEY
+    )
     call = ActuationCall(key=KEY, request=request, service=service, observed=None, deadline=clock.monotonic() + 30)
     outcome = substrate.actuator.actuate(call)
     point("after all")

@@ -273,8 +273,10 @@ def test_a_restart_ends_one_at_a_time_unless_that_could_outlast_any_deadline(gra
 @pytest.mark.parametrize(
     ("service", "kind", "params", "code"),
     [
-        ({}, Kind.DEPLOY, {"version": "2"}, "unsupported_kind"),
-        ({}, Kind.ROLLBACK, {}, "unsupported_kind"),
+        ({}, Kind.DEPLOY, {"version": "2"}, "unknown_version"),
+        ({"version": "1"}, Kind.ROLLBACK, {"version": "2"}, "unknown_version"),
+        ({"version": "1"}, Kind.ROLLBACK, {}, "bad_params"),
+        ({"version": "1"}, Kind.DEPLOY, {"image": "web:1"}, "bad_params"),
         ({}, Kind.DIAGNOSE, {}, "unsupported_kind"),
         ({"host": "elsewhere"}, RESTART, {}, "wrong_host"),
         ({}, SCALE, {}, "bad_params"),

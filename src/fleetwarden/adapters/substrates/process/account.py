@@ -25,6 +25,7 @@ class Account:
     def __init__(self, service: str) -> None:
         self._service = service
         self._started: dict[int, int] = {}
+        self._version = ""
         self._ended: list[int] = []
         self._killed: list[int] = []
         self._removed: list[int] = []
@@ -42,9 +43,10 @@ class Account:
         """Whether any process was made."""
         return bool(self._started)
 
-    def start(self, index: int, pid: int) -> None:
-        """A process was made for that slot."""
+    def start(self, index: int, pid: int, version: str = "") -> None:
+        """A process of that version was made for that slot."""
         self._started[index] = pid
+        self._version = version
 
     def end(self, ending: Ending) -> None:
         """Processes were ended, or were meant to be."""
@@ -117,6 +119,7 @@ class Account:
             "removed": sorted(self._removed),
             "remaining": sorted(self._remaining),
             "failures": [code for code, _ in self._failures],
+            "version": self._version,
         }
         return {name: value for name, value in found.items() if value}
 

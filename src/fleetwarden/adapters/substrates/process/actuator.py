@@ -1,4 +1,4 @@
-"""Acting on local processes: start, stop, restart and scale, each to the end or with an honest account of how far.
+"""Acting on local processes: start, stop, restart, scale, roll out; each to the end or honest about how far.
 
 Nothing is begun at or after the call's deadline.  What is found wrong before anything was touched is a refusal that
 changed nothing; what goes wrong later is `partial`, with everything that was done by then.  Only where signals were
@@ -22,10 +22,12 @@ from fleetwarden.adapters.substrates.process.endings import KILL_WAIT_S, Ending,
 from fleetwarden.adapters.substrates.process.launcher import Launcher
 from fleetwarden.adapters.substrates.process.logs import Logs
 from fleetwarden.adapters.substrates.process.proc import ProcessId, own_line, own_markers
+from fleetwarden.adapters.substrates.process.readiness import Arrivals, Prober, arrival_s
 from fleetwarden.adapters.substrates.process.signalling import Signaller
 from fleetwarden.adapters.substrates.process.slots import Emptied, EmptiedBy, SlotRecord, SlotState
 from fleetwarden.adapters.substrates.process.spawning import Spawner
 from fleetwarden.adapters.substrates.process.supervisor import Supervisor
+from fleetwarden.domain import versions
 from fleetwarden.domain.actions import ActionRequest, Kind, Outcome
 from fleetwarden.domain.errors import FleetError, NotCalled, Refused
 from fleetwarden.domain.fleet import ProcessSpec, Service
@@ -37,7 +39,7 @@ REPLICAS_MAX = 1000  # processes of one service on one host
 _DEADLINE_MAX_S = 600.0
 _LAUNCH_S = 0.1  # allowance for making one process; a few milliseconds on an idle machine
 _SLACK_S = 10.0
-_ENDING_KINDS = frozenset({Kind.STOP, Kind.RESTART, Kind.SCALE})
+_ENDING_KINDS = frozenset({Kind.STOP, Kind.RESTART, Kind.SCALE, *versions.ROLLOUTS})
 
 
 class _Job(msgspec.Struct, frozen=True):
@@ -63,7 +65,7 @@ class ProcessActuator:
     """
 
     substrate = "process"
-    kinds: frozenset[str] = frozenset({Kind.START, Kind.STOP, Kind.RESTART, Kind.SCALE})
+    kinds: frozenset[str] = frozenset({Kind.START, Kind.STOP, Kind.RESTART, Kind.SCALE, *versions.ROLLOUTS})
     simulates = False
     lateness_s: float | None = 1.0
     acknowledged_is_final = True
@@ -79,6 +81,7 @@ class ProcessActuator:
         self._supervisor = supervisor
         self._clock = supervisor.clock
         self._launcher = Launcher(supervisor, spawner, logs, environment)
+        self._arrivals = Arrivals(supervisor.clock, Prober(environment))
         self._endings = Endings(supervisor.clock, supervisor.fleet, signaller)
         self._inside_of = frozenset(service for service, _ in own_markers(supervisor.fleet))
         self._lock = Lock()
@@ -92,13 +95,15 @@ class ProcessActuator:
             ending_s = 0.0
         elif request.kind == Kind.RESTART:
             ending_s = math.ceil(count / _at_once(spec, count)) * _ending_s(spec)
+        elif request.kind in versions.ROLLOUTS:
+            ending_s = count * (_ending_s(spec) + arrival_s(spec.health))
         else:
             ending_s = _ending_s(spec)
         return min(_DEADLINE_MAX_S, _SLACK_S + ending_s + count * _LAUNCH_S)
 
     def refusal(self, request: ActionRequest, service: Service) -> str | None:
         """See FleetActuator; begins with the machine word: unsupported_kind, not_a_process, wrong_host, bad_params,
-        self_target.
+        self_target, unknown_version.
         """
         refused = self._refused(request, service)
         return None if refused is None else f"{refused.code}: {refused}"
@@ -107,7 +112,8 @@ class ProcessActuator:
         """See FleetActuator.
 
         Codes of a failed outcome, besides those of `refusal`: spawn_failed, port_in_use, slot_unwritable, not_started,
-        no_such_replica, not_permitted (nothing was changed); partial (something was); still_ending (unknown).
+        no_such_replica, not_permitted (nothing was changed); partial (something was; a rollout stops where a replica
+        does not come up); still_ending (unknown).
         """
         refused = self._refused(call.request, call.service)
         if refused is not None:
@@ -140,6 +146,8 @@ class ProcessActuator:
             if (needed or value is not None) and not (type(value) is int and 0 <= value <= REPLICAS_MAX):
                 reason = f"{name} is {value!r}, and has to be a whole number from 0 to {REPLICAS_MAX}"
                 return Refused(reason, code="bad_params")
+        if request.kind in versions.ROLLOUTS and (refused := _unknown_version(request, service)) is not None:
+            return refused
         if request.kind == Kind.START and service.replicas > REPLICAS_MAX:
             return Refused(f"{service.replicas} processes, at most {REPLICAS_MAX} are run", code="bad_params")
         if request.kind in _ENDING_KINDS and self._is_self(service.name):
@@ -188,8 +196,10 @@ class ProcessActuator:
                 return self._stop(job)
             case Kind.RESTART:
                 return self._restart(job)
-            case _:
+            case Kind.SCALE:
                 return self._scale(job)
+            case _:
+                return self._roll_out(job)
 
     def _start(self, job: _Job) -> str:
         """Make the declared slots; those that live are left alone, of those that do not, leftovers are ended first."""
@@ -218,17 +228,62 @@ class ProcessActuator:
         done = [slot for slot in slots if slot.leader is not None and slot.leader_key == job.call.key]
         slots = [slot for slot in slots if slot not in done]
         for slot in slots:  # a running instance is not ended for one that cannot be started
-            self._launcher.check(job.service, job.spec, slot.index)
+            self._check(self._as_it_ran(job, slot.index), slot.index)
         size = _at_once(job.spec, len(slots))
         for first in range(0, len(slots), size):
             some = slots[first : first + size]
             if not self._end(job, some).complete:
                 break
             for slot in some:
-                self._launch(job, slot.index, fresh=False)
+                self._launch(job, self._as_it_ran(job, slot.index), slot.index, fresh=False)
             if job.account.failed:
                 break
         return f"restarted {name}" + (f", {len(done)} by this action before" if done else "")
+
+    def _roll_out(self, job: _Job) -> str:
+        """One replica after the other, each in its own slot; the next only once the one before has come up."""
+        version = str(job.call.request.params["version"])
+        service, name = versions.as_version(job.service, version), job.service.name
+        slots = job.census.counted
+        if not slots:
+            reason = f"{name} is not started, so there is nothing to replace"
+            raise Refused(reason, code="not_started", hint="start_service")
+        old = [slot for slot in slots if slot.leader is None or slot.record is None or slot.record.version != version]
+        for slot in old:
+            self._check(service, slot.index)
+        for slot in old:
+            if not self._end(job, [slot]).complete:
+                break
+            pid = self._launch(job, service, slot.index, fresh=False)
+            if pid is None:
+                break
+            why = self._arrivals.await_up(service, slot.index, pid, job.call.deadline)
+            if why is not None:
+                job.account.fail(Refused(f"{name}#{slot.index} did not come up: {why}", code="not_up"))
+                break
+        word = "deployed" if job.call.request.kind == Kind.DEPLOY else "rolled back to"
+        there = len(slots) - len(old)
+        return f"{word} version {version} of {name}" + (f", {there} of {len(slots)} ran it already" if there else "")
+
+    def _as_it_ran(self, job: _Job, index: int) -> Service:
+        """The service in the version that the slot had; a slot without one gets its neighbours', or the last one's.
+
+        Only a rollout changes versions: what is merely started again must not slip past what governs rollouts.
+        """
+        if not job.service.version:
+            return job.service
+        own = job.census.slot(index)
+        slots = [*([own] if own is not None and own.counts else []), *job.census.counted]
+        known = [slot.record.version for slot in slots if slot.record is not None]
+        if not known:
+            emptied = self._supervisor.slots.read(job.service.name).emptied
+            known = [emptied.version] if isinstance(emptied, Emptied) else []
+        wanted = [one for one in known if one and versions.runnable(job.service, one)]
+        return versions.as_version(job.service, wanted[0] if wanted else job.service.version)
+
+    def _check(self, service: Service, index: int) -> None:
+        assert service.process is not None
+        self._launcher.check(service, service.process, index)
 
     def _scale(self, job: _Job) -> str:
         wanted, counted = job.param("replicas", 0), job.census.counted
@@ -250,28 +305,32 @@ class ProcessActuator:
     def _fill(self, job: _Job, indices: Sequence[int]) -> None:
         """Make processes for slots without one; one that cannot be made does not hinder the next."""
         for index in indices:
+            service = self._as_it_ran(job, index)
             try:
-                self._launcher.check(job.service, job.spec, index)
+                self._check(service, index)
             except FleetError as error:
                 job.account.fail(error)
                 continue
             slot = job.census.slot(index)
             if slot is None or not slot.leftovers or self._end(job, [slot]).complete:
-                self._launch(job, index, fresh=slot is None or not slot.counts)
+                self._launch(job, service, index, fresh=slot is None or not slot.counts)
 
-    def _launch(self, job: _Job, index: int, *, fresh: bool) -> None:
-        name = f"{job.service.name}#{index}"
+    def _launch(self, job: _Job, service: Service, index: int, *, fresh: bool) -> int | None:
+        """The pid of the process that was made, or None; then the account says why."""
+        name = f"{service.name}#{index}"
         if self._clock.monotonic() >= job.call.deadline:
             job.account.late(f"{name} was not started")
-            return
+            return None
+        assert service.process is not None
         try:
-            launched = self._launcher.launch(job.service, job.spec, index, job.call.key, fresh=fresh)
+            launched = self._launcher.launch(service, service.process, index, job.call.key, fresh=fresh)
         except FleetError as error:
             job.account.fail(error)
-            return
-        job.account.start(index, launched.pid)
+            return None
+        job.account.start(index, launched.pid, service.version)
         if launched.note:
             job.account.note(launched.note)
+        return launched.pid
 
     def _end(self, job: _Job, slots: Sequence[SlotView]) -> Ending:
         """End all that lives in these slots."""
@@ -304,7 +363,8 @@ class ProcessActuator:
         if not ending.complete:
             return
         if emptied is not None:
-            record = Emptied(by=emptied, key=key, at=self._clock.now())
+            version = next((slot.record.version for slot in slots if slot.record is not None), "")
+            record = Emptied(by=emptied, key=key, at=self._clock.now(), version=version)
             self._noting(job, partial(files.write_emptied, name, record))
         gone = [slot.index for slot in slots if slot.file is not None or slot.leader is not None]
         self._noting(job, partial(files.remove, name, *gone))
@@ -346,6 +406,16 @@ class ProcessActuator:
             pid=process.pid,
             ticks=process.ticks,
         )
+
+
+def _unknown_version(request: ActionRequest, service: Service) -> Refused | None:
+    """Why a rollout cannot go where it is asked to, or None."""
+    version = request.params.get("version")
+    if not isinstance(version, str) or not version:
+        reason = f"{request.kind} {service.name} needs the param 'version'; local processes have no images"
+        return Refused(reason, code="bad_params")
+    unknown = versions.unknown_version(service, version)
+    return None if unknown is None else Refused(unknown, code="unknown_version")
 
 
 def _ending_s(spec: ProcessSpec) -> float:

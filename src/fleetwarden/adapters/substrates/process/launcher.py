@@ -26,6 +26,7 @@ from fleetwarden.adapters.substrates.process.spawning import (
     preflight,
 )
 from fleetwarden.adapters.substrates.process.supervisor import Supervisor
+from fleetwarden.domain import versions
 from fleetwarden.domain.errors import FleetError, Refused
 from fleetwarden.domain.fleet import ProcessSpec, Service
 
@@ -40,7 +41,10 @@ class Launched(msgspec.Struct, frozen=True):
 
 
 class Launcher:
-    """Makes processes for slots in which nothing lives any more; seeing to that is the caller's."""
+    """Makes processes for slots in which nothing lives any more; seeing to that is the caller's.
+
+    A service is handed in as it is to run: in the version that the slot gets, with that version's command.
+    """
 
     def __init__(self, supervisor: Supervisor, spawner: Spawner, logs: Logs, environment: Mapping[str, str]) -> None:
         self._supervisor = supervisor
@@ -71,6 +75,7 @@ class Launcher:
             key=key,
             fresh=fresh,
             version=service.version,
+            definition=versions.definition(service, service.version),
             port=port,
             boot=supervisor.boot,
         )

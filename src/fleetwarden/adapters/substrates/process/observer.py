@@ -17,10 +17,9 @@ from fleetwarden.adapters.substrates.process import health, probes
 from fleetwarden.adapters.substrates.process.census import Census, SlotView
 from fleetwarden.adapters.substrates.process.health import Memory, Probed
 from fleetwarden.adapters.substrates.process.proc import ProcessId, Stat, age_s
+from fleetwarden.adapters.substrates.process.readiness import Prober
 from fleetwarden.adapters.substrates.process.slots import SlotRecord, SlotState, Unreadable
-from fleetwarden.adapters.substrates.process.spawning import child_environment, fill, placeholder_values
 from fleetwarden.adapters.substrates.process.supervisor import Supervisor
-from fleetwarden.domain.errors import Refused
 from fleetwarden.domain.fleet import (
     HealthKind,
     InstanceStatus,
@@ -64,7 +63,7 @@ class ProcessObserver:
     ) -> None:
         assert 0 < budget_s <= 9
         self._supervisor = supervisor
-        self._environment = environment
+        self._prober = Prober(environment)
         self._pool = probes.ProbePool(probes_max)
         self._budget_s = budget_s
         self._lock = Lock()
@@ -105,36 +104,11 @@ class ProcessObserver:
                 self._remember(leader.id, asked)
                 asked = None
             if asked is None:
-                asked = _Asked(self._pool.submit(lambda: self._probe(service, spec, slot)), at)
+                asked = _Asked(
+                    self._pool.submit(lambda: self._prober.probe(service, spec, slot.index, slot.record)), at
+                )
                 self._asked[leader.id] = asked
         return asked
-
-    def _probe(self, service: Service, spec: ProcessSpec, slot: SlotView) -> Probed:
-        try:
-            return self._probe_as_declared(service, spec, slot)
-        except Refused as error:  # the declaration cannot be asked as it stands; that says nothing about the instance
-            return Probed(None, error.message)
-
-    def _probe_as_declared(self, service: Service, spec: ProcessSpec, slot: SlotView) -> Probed:
-        check = spec.health
-        values = placeholder_values(service, spec, slot.index)
-        record = slot.record
-        if record is not None and record.port is not None:  # where it was started, also if the files say another by now
-            values["port"] = record.port
-        if record is not None and record.version:
-            values["version"] = record.version
-        match check.kind:
-            case HealthKind.HTTP:
-                return probes.http_probe(fill(check.http, values), check.timeout_s)
-            case HealthKind.TCP:
-                port = fill(check.tcp, values)
-                if not port.isdigit():
-                    return Probed(None, f"{port!r} is no port")
-                return probes.tcp_probe(int(port), check.timeout_s)
-            case _:
-                argv = [fill(word, values) for word in check.command]
-                environment = child_environment(self._environment, spec, values, None)
-                return probes.command_probe(argv, fill(spec.cwd, values), environment, check.timeout_s)
 
     def _await(self, pending: Sequence[tuple[ProcessId, _Asked]]) -> None:
         """Wait for the answers, all together no longer than the budget, and remember them."""
@@ -213,6 +187,7 @@ class ProcessObserver:
             started_at=record.started_at if record is not None else None,
             identity=self._identity(slot.leader.id),
             key=slot.leader_key,
+            definition=record.definition if record is not None else "",
             detail="; ".join(note for note in notes if note),
         ), read_at
 

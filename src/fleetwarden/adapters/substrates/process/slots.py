@@ -69,6 +69,7 @@ class SlotRecord(msgspec.Struct, frozen=True, kw_only=True):
     ticks: int = 0
     started_at: Micros | None = None
     note: str = ""
+    definition: str = ""  # digest of what the process was made from; see `domain.versions`
     format: int = _FORMAT
 
     @property
@@ -78,11 +79,12 @@ class SlotRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Emptied(msgspec.Struct, frozen=True, kw_only=True):
-    """What stays behind where all slots of a service were taken away on purpose."""
+    """What stays behind where all slots of a service were taken away on purpose.  `version`: which one ran."""
 
     by: EmptiedBy
     key: str
     at: Micros
+    version: str = ""
     format: int = _FORMAT
 
 

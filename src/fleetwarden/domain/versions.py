@@ -1,0 +1,115 @@
+"""Versions of a service: which can run, what they are, and whether what runs is what is declared.
+
+Pure look-ups over a declaration and an observation.  Only a deploy or a rollback changes the version that a replica
+runs; whatever else starts a replica again starts the version that it had.  A definition is what a process is made from
+(command, folder, environment, first port): two of one version can differ, and a replica keeps the one it was started
+by until it is started again.  Nothing here decides whether anything is done about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from fleetwarden.domain.actions import ActionRequest, Kind
+from fleetwarden.domain.fleet import InstanceStatus, ObservedInstance, ObservedService, Service
+from fleetwarden.domain.identifiers import digest
+
+__all__ = [
+    "ROLLOUTS",
+    "as_version",
+    "definition",
+    "differing",
+    "irreversible",
+    "older_definition",
+    "runnable",
+    "running",
+    "unknown_version",
+]
+
+ROLLOUTS = frozenset({Kind.DEPLOY, Kind.ROLLBACK})
+
+
+def runnable(service: Service, version: str) -> bool:
+    """Whether a replica of that version can be started: it is listed, or there is no list and one command for all."""
+    spec = service.process
+    return spec is None or not spec.versions or version in spec.versions
+
+
+def unknown_version(service: Service, version: str) -> str | None:
+    """Why that version cannot be rolled out to, or None.  Without a list only the declared version is known."""
+    spec = service.process
+    listed = list(spec.versions) if spec is not None and spec.versions else [service.version]
+    if version in listed and version:
+        return None
+    known = ", ".join(one for one in listed if one) or "none"
+    return f"version {version!r} of {service.name} is not in the registry (known: {known})"
+
+
+def as_version(service: Service, version: str) -> Service:
+    """The service as it would be declared with that version: the version's own command where it has one."""
+    spec = service.process
+    if spec is None:
+        return msgspec.structs.replace(service, version=version)
+    own = spec.versions.get(version)
+    command = own.command if own is not None and own.command else spec.command
+    return msgspec.structs.replace(service, version=version, process=msgspec.structs.replace(spec, command=command))
+
+
+def definition(service: Service, version: str) -> str:
+    """Digest of what a replica of that version is made from; "" for what is no local process.
+
+    How it is probed, stopped or counted is no part of it: that holds for what runs, too.
+    """
+    spec = as_version(service, version).process
+    if spec is None:
+        return ""
+    return digest([spec.command, spec.cwd, spec.env, spec.port])[:23]
+
+
+def irreversible(request: ActionRequest, service: Service | None) -> str:
+    """Why this rollout cannot be undone, by what the registry says of its version; "" if nothing says so.
+
+    Asked of the registry and not of the request, which whoever asks has written.
+    """
+    if request.kind not in ROLLOUTS or service is None or service.process is None:
+        return ""
+    versions = service.process.versions
+    wanted = versions.get(str(request.params.get("version", "")))
+    if wanted is not None and wanted.irreversible:
+        return f"version {request.params['version']} is marked irreversible"
+    declared = versions.get(service.version)
+    if request.kind == Kind.ROLLBACK and declared is not None and declared.irreversible:
+        return f"version {service.version}, which it would leave, is marked irreversible"
+    return ""
+
+
+def running(observed: ObservedService) -> Sequence[str]:
+    """The versions of its replicas, each once, in the order of the replicas; empty where none is known."""
+    told = [one.version for one in observed.instances if one.version]
+    return list(dict.fromkeys(told or ([observed.version] if observed.version else [])))
+
+
+def differing(service: Service, observed: ObservedService) -> str | None:
+    """What runs instead of the declared version, in words, or None."""
+    if not service.version:
+        return None
+    others = [one for one in running(observed) if one != service.version]
+    if not others:
+        return None
+    return f"version {', '.join(others)} runs, {service.version} is declared"
+
+
+def older_definition(service: Service, observed: ObservedService) -> str | None:
+    """Which replicas run an older definition of their own version, in words, or None."""
+    old = [one.id for one in observed.instances if _is_older(service, one)]
+    if not old:
+        return None
+    which = ", ".join(f"#{one}" for one in old[:5]) + (f" and {len(old) - 5} more" if len(old) > 5 else "")
+    return f"{which} runs an older definition; restart to apply what is declared now"
+
+
+def _is_older(service: Service, one: ObservedInstance) -> bool:
+    alive = one.status in (InstanceStatus.UP, InstanceStatus.STARTING)
+    return alive and bool(one.definition) and one.definition != definition(service, one.version)
