@@ -18,9 +18,11 @@ from fleetwarden.controllers.executor import CADENCE as EXECUTOR
 from fleetwarden.controllers.executor import Executor, ExecutorLimits
 from fleetwarden.controllers.gate import Gate
 from fleetwarden.controllers.loop import Loop, Subscription
+from fleetwarden.controllers.readiness import Readiness
 from fleetwarden.controllers.reconciler import CADENCE as RECONCILER
 from fleetwarden.controllers.reconciler import Reconciler
 from fleetwarden.controllers.recovery import Recovery
+from fleetwarden.controllers.restraint import Restraint
 from fleetwarden.controllers.sightings import Sightings
 from fleetwarden.controllers.supervision import Supervision
 from fleetwarden.controllers.wakes import Wakes
@@ -41,6 +43,7 @@ __all__ = ["RECONCILER", "START_WINDOW_S", "SimPlane", "SimStore"]
 T = TypeVar("T")
 START_WINDOW_S = 2.0
 WATCH_S = 20.0
+INTERVAL_S = 40.0
 
 
 class RolledBack(Exception):
@@ -140,6 +143,7 @@ class SimPlane:
         substrates = history.substrates
         self.sightings = Sightings(store, list(substrates.values()), max_age_s=240)
         self.supervision = Supervision(store, max_age_s=60.0)
+        self.readiness = Readiness(self.supervision, files)
         self.gate = Gate(store, files, self.wakes, prepared_ttl_s=45.0)
         self.executor = Executor(
             clock,
@@ -150,6 +154,7 @@ class SimPlane:
             DryRunActuator(clock),
             self.wakes,
             self._dispatch,
+            unready=self.readiness.why_not,
             holder=name,
             limits=ExecutorLimits(
                 fence_gap_max_s=START_WINDOW_S,
@@ -170,17 +175,20 @@ class SimPlane:
             self.supervision,
             self.gate,
             self.desk,
+            Restraint(store, interval_s=INTERVAL_S),
             self._refusal,
             acting=frozenset(substrates),
             actions_max=4,
         )
-        handlers = {APPROVED_ACTION: self.desk.carry_out, deploy_watch.WORK_KIND: deploy_watch.end_watch}
+        carry_out = self.readiness.gated(self.desk.carry_out)
+        handlers = {APPROVED_ACTION: carry_out, deploy_watch.WORK_KIND: deploy_watch.end_watch}
         self.worker = Worker(store, handlers, holder=name, lease_s=30.0)
         poll_s = history.plan.poll_s
         self.subscriptions = [
             Subscription(name=EXECUTOR, interval_s=poll_s, run=self._execute),
             Subscription(name="worker", interval_s=poll_s, run=lambda _: self.worker.run(), leased=False),
-            Subscription(name=RECONCILER, interval_s=40.0, run=self._reconcile),
+            Subscription(name="observation", interval_s=INTERVAL_S, run=self._observe, leased=False),
+            Subscription(name=RECONCILER, interval_s=INTERVAL_S, run=self._reconcile),
         ]
         self.loop = Loop(
             clock,
@@ -204,6 +212,15 @@ class SimPlane:
     def _execute(self, fence: LeaseFence | None) -> int:
         assert fence is not None
         return self.recovery.run(fence) + self.executor.run_prepared(fence)
+
+    def _observe(self, _: LeaseFence | None) -> None:
+        """What health rests on, also where another plane leads the reconciler."""
+        configuration = self.history.files.current()
+        look = self.sightings.look(list(configuration.fleet.services.values()))
+        self.supervision.configured(look.at, configuration)
+        used = {one.substrate for one in configuration.fleet.services.values()}
+        asked = {one.name: one.substrates for one in self.sightings.observers if one.substrates & used}
+        self.supervision.observed(look.at, asked, look.failed, errors=look.errors)
 
     def _reconcile(self, fence: LeaseFence | None) -> object:
         assert fence is not None

@@ -26,8 +26,8 @@ from fleetwarden.app.fleet_views import FleetViews, PlaneFacts
 from fleetwarden.app.identity import Caller, Role, authenticate, authenticate_digest, secret_digest
 from fleetwarden.app.injection import injected
 from fleetwarden.app.listing import Lists
-from fleetwarden.app.proposing import Proposing
 from fleetwarden.app.neighbours import neighbours_of
+from fleetwarden.app.proposing import Proposing
 from fleetwarden.app.settings import Settings
 from fleetwarden.app.stopping import Stopping
 from fleetwarden.app.storage import EpochOperations, open_migrated
@@ -44,15 +44,20 @@ from fleetwarden.controllers.messenger import CADENCE as NOTIFIER
 from fleetwarden.controllers.messenger import Messenger
 from fleetwarden.controllers.publishing import CADENCE as HOST_OBSERVER
 from fleetwarden.controllers.publishing import published_elsewhere
+from fleetwarden.controllers.push import CADENCE as PUSH
+from fleetwarden.controllers.push import Push
+from fleetwarden.controllers.readiness import Readiness
 from fleetwarden.controllers.reconciler import CADENCE as RECONCILER
 from fleetwarden.controllers.reconciler import Reconciler
 from fleetwarden.controllers.recovery import Recovery
+from fleetwarden.controllers.restraint import Restraint
 from fleetwarden.controllers.sightings import Look, Sightings
 from fleetwarden.controllers.supervision import Supervision
 from fleetwarden.controllers.wakes import Wakes
 from fleetwarden.controllers.worker import Worker
 from fleetwarden.domain.actions import ActionRequest, LeaseFence
 from fleetwarden.domain.fleet import Service
+from fleetwarden.domain.health import FleetHealthEvidence
 from fleetwarden.ports.actuation import FleetActuator
 from fleetwarden.ports.configuration import ConfigurationSource
 from fleetwarden.ports.observation import FleetObserver
@@ -63,11 +68,13 @@ from fleetwarden.store.opening import require_capabilities
 __all__ = ["Offline", "Plane", "configuration_of", "first_admin_token"]
 
 log = structlog.get_logger(__name__)
+OBSERVATION = "observation"
 
 
 class Plane:
     """One running process of fleetwarden.
 
+    `health` judges the plane's health instead of the plane itself, for every service.
     `actuators` (by substrate), `observers`, `configuration`, `store`, `notifier`, `clock` and `ids` replace what the
     settings would build.  `tick(name)` runs one pass by hand; `start()` runs everything on threads until `stop()`.
     Under an injected clock nothing waits on the real one: calls run on the caller's thread, without deadline threads,
@@ -85,8 +92,10 @@ class Plane:
         notifier: Notifier | None = None,
         clock: Clock | None = None,
         ids: IdSource | None = None,
+        health: Callable[[], FleetHealthEvidence] | None = None,
     ) -> None:
         self.settings = settings
+        self._health = health
         put = injected()
         self._notifier: Notifier = notifier or put.notifier or JournalNotifier()
         self._by_hand = clock is not None
@@ -110,6 +119,7 @@ class Plane:
         )
         if self.neighbours is not None:
             self.configuration = self.neighbours.configuration
+        self.push: Push | None = None  # there is none yet while the substrates are built
         built = substrates.build(settings, self.clock, self._fleet_id(), self._ended)
         self._substrates = built
         if self.neighbours is not None and built.observers:
@@ -144,15 +154,20 @@ class Plane:
 
         return self.store.transact("fleet_id", run)
 
-    def _ended(self, _: str) -> None:
-        """An instance ended: look again soon.  The pass reads everything; which service it was does not matter."""
-        self.wakes.wake(RECONCILER)
+    def _ended(self, service: str) -> None:
+        """An instance ended: a targeted pass looks at its service at once.  Called from the substrate's thread."""
+        if self.settings.fleet_reconciler and self.push is not None:
+            self.push.ended(service)
+        else:
+            self.wakes.wake(OBSERVATION)
 
     def _build_controllers(self) -> None:
         settings, store, files = self.settings, self.store, self.configuration
         window = settings.deploy_watch_window
         age = max(2.0 * settings.fleet_reconciler_interval, 30.0)
-        self.supervision = Supervision(store, max_age_s=age)
+        self.supervision = Supervision(store, max_age_s=age, envelope=self._health)
+        self.supervision.configured(store.read(lambda tx: tx.now()), files.current())
+        self.readiness = Readiness(self.supervision, files)
         shared = self.neighbours
         host = "" if shared is None else shared.host
         self.gate = Gate(
@@ -172,6 +187,7 @@ class Plane:
             DryRunActuator(self.clock),
             self.wakes,
             self._dispatch,
+            unready=self.readiness.why_not,
             holder=self.holder,
             limits=ExecutorLimits(
                 fence_gap_max_s=settings.fence_gap_max_s,
@@ -186,6 +202,7 @@ class Plane:
         )
         self.desk = ApprovalDesk(self.ids, store, files, self._sightings, self.gate, self.wakes)
         self.expiry = Expiry(store, files, self.desk, self.wakes)
+        self.restraint = Restraint(store, interval_s=settings.fleet_reconciler_interval)
         self.reconciler = Reconciler(
             self.ids,
             store,
@@ -194,13 +211,18 @@ class Plane:
             self.supervision,
             self.gate,
             self.desk,
+            self.restraint,
             self._refusal,
             acting=self.acting,
             actions_max=settings.fleet_reconciler_max_actions,
         )
-        handlers = {APPROVED_ACTION: self.desk.carry_out, deploy_watch.WORK_KIND: deploy_watch.end_watch}
+        handlers = {
+            APPROVED_ACTION: self.readiness.gated(self.desk.carry_out),
+            deploy_watch.WORK_KIND: deploy_watch.end_watch,
+        }
         self.worker = Worker(store, handlers, holder=self.holder, lease_s=settings.fleet_lease_ttl_s * 4)
         self.messenger = Messenger(store, self._notifier)
+        self.push = Push(self.reconciler, self.wakes, lambda: self.loop.lease(RECONCILER))
         self.loop = Loop(
             self.clock,
             self.ids,
@@ -238,6 +260,10 @@ class Plane:
         if settings.fleet_reconciler:
             interval = settings.fleet_reconciler_interval
             every.append(Subscription(name=RECONCILER, interval_s=interval, run=self._reconcile))
+            every.append(Subscription(name=PUSH, interval_s=1.0, run=self._pushed, leased=False, vital=False))
+        elif self.neighbours is None:
+            interval = settings.fleet_reconciler_interval
+            every.append(Subscription(name=OBSERVATION, interval_s=interval, run=self._observe, leased=False))
         return every
 
     def _told_of_neighbours(self) -> list[str]:
@@ -251,7 +277,19 @@ class Plane:
         """Health rests on looks also where another plane leads."""
         used = {one.substrate for one in services}
         asked = {one.name: one.substrates for one in self._sightings.observers if one.substrates & used}
-        self.supervision.observed(look.at, asked, look.failed)
+        self.supervision.observed(look.at, asked, look.failed, errors=look.errors)
+
+    def _observe(self, _: LeaseFence | None) -> int:
+        """Where no reconciler looks: for people to see, and so that health is known."""
+        services = list(self.configuration.current().last_good_fleet.services.values())
+        look = self._sightings.look(services)
+        self._looked(services, look)
+        return len(look.seen)
+
+    def _pushed(self, _: LeaseFence | None) -> int:
+        assert self.push is not None
+        self.reconciler.paused = self._ending or self.stopping.pausing()
+        return self.push.run()
 
     def _reconcile(self, fence: LeaseFence | None) -> object:
         assert fence is not None

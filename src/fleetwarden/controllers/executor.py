@@ -68,6 +68,7 @@ class Executor:
         wakes: Wakes,
         runner: Runner,
         *,
+        unready: Callable[[str], str | None],
         holder: str,
         limits: ExecutorLimits,
         host: str = "",
@@ -80,6 +81,7 @@ class Executor:
         self._dry_run = dry_run
         self._wakes = wakes
         self._runner = runner
+        self._unready = unready
         self._holder = holder
         self._host = host
         self._limits = limits
@@ -198,6 +200,7 @@ class Executor:
             lateness_us=None if actuator.lateness_s is None else int(actuator.lateness_s * SECOND),
             final_if_acknowledged=actuator.acknowledged_is_final,
             refusal=refusal,
+            unready=self._unready(service.substrate),
         )
 
     def _extend(self, fence: LeaseFence, plan: CallPlan) -> None:

@@ -27,6 +27,7 @@ __all__ = ["Loop", "Subscription", "TickState"]
 
 log = structlog.get_logger(__name__)
 JITTER = 0.1
+SLOW_MIN_S = 10.0  # a pass that took no longer is not slow, however short its interval
 LATE_FACTOR = 3.0  # a pass this many intervals late counts as overdue
 
 
@@ -47,6 +48,7 @@ class TickState(msgspec.Struct, kw_only=True):
 
     last_begun: float | None = None
     last_ended: float | None = None
+    took_s: float = 0.0
     runs: int = 0
     failures: int = 0
     restarts: int = 0  # of its thread, which should never be needed
@@ -162,6 +164,7 @@ class Loop:
         finally:
             state.runs += 1
             state.last_ended = self._clock.monotonic()
+            state.took_s = state.last_ended - state.last_begun
         return None
 
     def _acquire(self, one: Subscription) -> LeaseFence | None:
@@ -195,8 +198,21 @@ class Loop:
                 restarted.append(name)
             late = self._late(name, one)
             self.states[name].late = late
-            self._supervision.overdue(name, late if one.vital else "")
+            slow = "" if late else self._slow(name, one)
+            told = (late or slow) if one.vital else ""
+            self._supervision.overdue(name, told, error_class="overdue" if late else "slow")
         return restarted
+
+    def lease(self, name: str) -> LeaseFence | None:
+        """The lease of a subscription, for a pass that belongs to it and runs on another thread; None if another
+        plane holds it.  Raises StoreUnavailable."""
+        return self._acquire(self._subscriptions[name])
+
+    def _slow(self, name: str, one: Subscription) -> str:
+        """Whether its last whole pass took longer than the time between two of them."""
+        state = self.states[name]
+        bound = max(one.interval_s, SLOW_MIN_S)
+        return f"its last pass took {state.took_s:.0f} s, more than {bound:.0f} s" if state.took_s > bound else ""
 
     def _late(self, name: str, one: Subscription) -> str:
         state = self.states[name]

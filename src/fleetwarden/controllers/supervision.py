@@ -1,63 +1,121 @@
 """What the plane last learned of each thing it depends on, as evidence with an age.
 
-Controllers report what they met; nobody pings for the sake of pinging.  Only `healthy` lets a pass act.  A rejected
-policy file with a good one in force is healthy and says so; an unreadable registry is not.
+Controllers report what they met; nobody pings for the sake of pinging.  Only `healthy` lets a pass act, and each
+service is judged by what it rests on: an observer of another substrate does not count for it.  A rejected policy file
+with a good one in force is healthy and says so; an unreadable registry is not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 
+import structlog
+
 from fleetwarden.domain.errors import FleetError
-from fleetwarden.domain.health import DependencyHealth, FleetHealthEvidence, HealthStatus, assess
+from fleetwarden.domain.health import DependencyHealth, FleetHealthEvidence, HealthStatus, assess, in_scope
 from fleetwarden.domain.identifiers import SECOND, Micros
 from fleetwarden.ports.configuration import Configuration
 from fleetwarden.ports.stores import Store
 
-__all__ = ["Supervision"]
+__all__ = ["Envelopes", "Supervision"]
+
+log = structlog.get_logger(__name__)
+Envelope = Callable[[], FleetHealthEvidence]
+
+
+class Envelopes:
+    """The whole fleet's envelope and each substrate's, all of one moment."""
+
+    def __init__(self, dependencies: Sequence[DependencyHealth], now: Micros, put: FleetHealthEvidence | None) -> None:
+        self._dependencies = dependencies
+        self._now = now
+        self._put = put
+        self._known: dict[str, FleetHealthEvidence] = {}
+        self.whole = assess(dependencies, now) if put is None else put
+
+    def of(self, substrate: str) -> FleetHealthEvidence:
+        """What a service on that substrate rests on.  An envelope that was put in from outside covers every scope."""
+        if self._put is not None:
+            return self._put
+        if substrate not in self._known:
+            self._known[substrate] = assess(in_scope(self._dependencies, substrate), self._now)
+        return self._known[substrate]
 
 
 class Supervision:
-    """Collects dependency evidence.  `max_age_s`: two intervals of the reconciler."""
+    """Collects dependency evidence.  `max_age_s`: two intervals of the reconciler.
 
-    def __init__(self, store: Store, *, max_age_s: float) -> None:
+    `envelope`: where a deployment judges the plane's health by itself, it counts instead of what is collected here, for
+    every service; one that raises, or is older than `max_age_s`, counts as unavailable.
+    """
+
+    def __init__(self, store: Store, *, max_age_s: float, envelope: Envelope | None = None) -> None:
         self._store = store
+        self._envelope = envelope
         self._max_age: Micros = int(max_age_s * SECOND)
         self._lock = Lock()
         self._known: dict[str, DependencyHealth] = {}
-        self._overdue: dict[str, str] = {}
+        self._overdue: dict[str, tuple[str, str]] = {}  # why, and the class of it
 
-    def observed(self, at: Micros, served: Collection[str], failed: Mapping[str, str]) -> None:
-        """Record one look: observers that were asked, and those that failed with their reason.
+    def observed(
+        self,
+        at: Micros,
+        served: Mapping[str, frozenset[str]],
+        failed: Mapping[str, str],
+        *,
+        errors: Mapping[str, str] = {},
+        whole: bool = True,
+    ) -> None:
+        """Record one look: observers that were asked with their substrates, and those that failed with their reason
+        (and the class of the error).
 
-        One that is not asked any more is not in use: what was last known of it is forgotten.
+        After a look at the whole fleet, one that was not asked is not in use: what was last known of it is forgotten.
         """
         asked = {f"observer:{name}" for name in served}
-        with self._lock:
-            self._known = {name: one for name, one in self._known.items() if not one.observer or name in asked}
-        for name in served:
+        if whole:
+            with self._lock:
+                self._known = {name: one for name, one in self._known.items() if not one.observer or name in asked}
+        for name, substrates in served.items():
             trouble = failed.get(name)
-            self._put(f"observer:{name}", at, trouble, observer=True)
+            self._put(
+                f"observer:{name}",
+                at,
+                trouble,
+                observer=True,
+                substrates=substrates,
+                error_class=errors.get(name, "error") if trouble is not None else "",
+            )
 
     def configured(self, at: Micros, configuration: Configuration) -> None:
         """Record one reading of the files."""
         fleet = configuration.fleet
         notes = tuple(str(problem) for problem in fleet.problems)
-        self._put("registry", at, fleet.error or None, authority=True, notes=notes)
+        self._put(
+            "registry",
+            at,
+            fleet.error or None,
+            authority=True,
+            notes=notes,
+            error_class="unreadable" if fleet.error else "",
+        )
         rejected = tuple(f"rejected, the last good one stays in force: {one}" for one in configuration.policy_problems)
         self._put("policy", at, None, authority=True, notes=rejected)
 
-    def overdue(self, name: str, why: str) -> None:
-        """A controller's thread is late or dead; "" clears it."""
+    def overdue(self, name: str, why: str, *, error_class: str = "overdue") -> None:
+        """A controller's thread is late, slow or dead; "" clears it."""
         with self._lock:
             if why:
-                self._overdue[name] = why
+                self._overdue[name] = (why, error_class)
             else:
                 self._overdue.pop(name, None)
 
     def evidence(self) -> FleetHealthEvidence:
-        """The envelope now.  Never raises: an unreadable store is the first thing it says."""
+        """The whole envelope now.  Never raises: an unreadable store is the first thing it says."""
+        return self.envelopes().whole
+
+    def envelopes(self) -> Envelopes:
+        """All envelopes of this moment, from one reading of the store's time.  Never raises."""
         now, store = self._store_now()
         with self._lock:
             known = [one for one in self._known.values() if one.name != "store"]
@@ -67,11 +125,36 @@ class Supervision:
                     status=HealthStatus.DEGRADED,
                     checked_at=now,
                     max_age_us=self._max_age,
+                    error_class=error_class,
                     diagnostics=(why,),
                 )
-                for name, why in sorted(self._overdue.items())
+                for name, (why, error_class) in sorted(self._overdue.items())
             ]
-        return assess([store, *known, *late], now)
+        return Envelopes(
+            [store, *known, *late], now, None if self._envelope is None else self._told(self._envelope, now)
+        )
+
+    def _told(self, envelope: Envelope, now: Micros) -> FleetHealthEvidence:
+        """What the deployment says of our health; nothing, if it says nothing now."""
+        try:
+            told = envelope()
+        except Exception as error:  # it may be anybody's code; not knowing is not being well
+            log.exception("injected health failed")
+            return assess([self._silent(now, type(error).__name__, str(error))], now)
+        age = now - told.generated_at
+        if age > self._max_age:
+            return assess([self._silent(now, "stale", f"the injected envelope is {age / SECOND:.0f} s old")], now)
+        return told
+
+    def _silent(self, now: Micros, error_class: str, why: str) -> DependencyHealth:
+        return DependencyHealth(
+            name="injected",
+            status=HealthStatus.UNAVAILABLE,
+            checked_at=now,
+            max_age_us=self._max_age,
+            error_class=error_class,
+            diagnostics=(why,),
+        )
 
     def _store_now(self) -> tuple[Micros, DependencyHealth]:
         try:
@@ -87,6 +170,7 @@ class Supervision:
                 last_success_at=last.last_success_at if last else None,
                 max_age_us=self._max_age,
                 authority=True,
+                error_class=type(error).__name__,
                 diagnostics=(str(error),),
             )
         self._put("store", now, None, authority=True)
@@ -101,6 +185,8 @@ class Supervision:
         *,
         authority: bool = False,
         observer: bool = False,
+        substrates: frozenset[str] | None = None,
+        error_class: str = "",
         notes: tuple[str, ...] = (),
     ) -> None:
         with self._lock:
@@ -113,5 +199,7 @@ class Supervision:
                 max_age_us=self._max_age,
                 authority=authority,
                 observer=observer,
+                substrates=substrates,
+                error_class=error_class,
                 diagnostics=(*(() if trouble is None else (trouble,)), *notes),
             )

@@ -20,7 +20,9 @@ __all__ = [
     "FleetHealthEvidence",
     "HealthStatus",
     "assess",
+    "in_scope",
     "roll_up",
+    "trouble",
 ]
 
 SCHEMA = "fleet.health.v1"
@@ -36,7 +38,11 @@ class HealthStatus(StrEnum):
 
 
 class DependencyHealth(Record):
-    """What the plane last learned of one dependency.  `max_age_us`: older than this it counts as unavailable."""
+    """What the plane last learned of one dependency.  `max_age_us`: older than this it counts as unavailable.
+
+    `substrates`: the scope of an observer, None for what every service needs.  `error_class`: the kind of trouble in a
+    word, "" while there is none.
+    """
 
     name: str
     status: HealthStatus
@@ -45,6 +51,8 @@ class DependencyHealth(Record):
     max_age_us: Micros
     authority: bool = False  # store, policy, registry: failing makes the whole unavailable
     observer: bool = False
+    substrates: frozenset[str] | None = None
+    error_class: str = ""
     diagnostics: tuple[str, ...] = ()
 
 
@@ -55,6 +63,7 @@ class DependencyEvidence(Record):
     checked_at: Micros
     last_success_at: Micros | None
     freshness_seconds: float | None
+    error_class: str = ""
     diagnostics: tuple[str, ...] = ()
 
 
@@ -78,6 +87,23 @@ def roll_up(statuses: Sequence[HealthStatus]) -> HealthStatus:
     if any(status in (HealthStatus.PARTIAL, HealthStatus.UNAVAILABLE) for status in statuses):
         return HealthStatus.PARTIAL
     return HealthStatus.DEGRADED if HealthStatus.DEGRADED in statuses else HealthStatus.HEALTHY
+
+
+def in_scope(dependencies: Sequence[DependencyHealth], substrate: str) -> list[DependencyHealth]:
+    """What a service on that substrate rests on: everything but the observers of other substrates."""
+    return [one for one in dependencies if one.substrates is None or substrate in one.substrates]
+
+
+def trouble(evidence: FleetHealthEvidence) -> str:
+    """Why an envelope is not healthy, in words; "" if it is."""
+    if evidence.status is HealthStatus.HEALTHY:
+        return ""
+    bad = [f"{name} is {one.status.value}" for name, one in evidence.dependencies.items() if not _well(one)]
+    return f"the plane's health is {evidence.status.value}" + (f" ({', '.join(bad[:3])})" if bad else "")
+
+
+def _well(one: DependencyEvidence) -> bool:
+    return one.status is HealthStatus.HEALTHY
 
 
 def assess(dependencies: Sequence[DependencyHealth], now: Micros) -> FleetHealthEvidence:
@@ -115,5 +141,6 @@ def _evidence(one: DependencyHealth, status: HealthStatus, now: Micros) -> Depen
         checked_at=one.checked_at,
         last_success_at=one.last_success_at,
         freshness_seconds=fresh,
+        error_class="stale" if stale and not one.error_class else one.error_class,
         diagnostics=kept,
     )

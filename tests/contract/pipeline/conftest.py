@@ -11,9 +11,11 @@ from fleetwarden.controllers.approvals import WORK_KIND, ApprovalDesk
 from fleetwarden.controllers.executor import CADENCE as EXECUTOR
 from fleetwarden.controllers.executor import Executor, ExecutorLimits
 from fleetwarden.controllers.gate import Gate
+from fleetwarden.controllers.readiness import Readiness
 from fleetwarden.controllers.reconciler import CADENCE as RECONCILER
 from fleetwarden.controllers.reconciler import Reconciler, ReconcileReport
 from fleetwarden.controllers.recovery import Recovery
+from fleetwarden.controllers.restraint import Restraint
 from fleetwarden.controllers.sightings import Sightings
 from fleetwarden.controllers.supervision import Supervision
 from fleetwarden.controllers.wakes import Wakes
@@ -30,6 +32,7 @@ __all__ = ["database"]  # the fixture over both databases
 
 PREPARED_TTL_S = 60.0
 LEASE_TTL_S = 15.0
+INTERVAL_S = 10.0
 
 
 class Bench:
@@ -49,6 +52,8 @@ class Bench:
         from fleetwarden.adapters.substrates.dry_run import DryRunActuator
 
         self.sightings = Sightings(self.store, [self.substrate], max_age_s=60)
+        self.supervision = Supervision(self.store, max_age_s=86_400)
+        self.readiness = Readiness(self.supervision, self.files)
         self.gate = Gate(self.store, self.files, self.wakes, prepared_ttl_s=PREPARED_TTL_S)
         self.executor = Executor(
             self.clock,
@@ -59,6 +64,7 @@ class Bench:
             DryRunActuator(self.clock),
             self.wakes,
             lambda job: job(),
+            unready=self.readiness.why_not,
             holder=self.holder,
             limits=ExecutorLimits(lease_ttl_s=LEASE_TTL_S, watch_window_s=window_s),
         )
@@ -66,7 +72,6 @@ class Bench:
             self.store, self.files, self.sightings, self.wakes, self.executor.executing, watch_window_s=window_s
         )
         self.desk = ApprovalDesk(self.ids, self.store, self.files, self.sightings, self.gate, self.wakes)
-        self.supervision = Supervision(self.store, max_age_s=86_400)
         self.reconciler = Reconciler(
             self.ids,
             self.store,
@@ -75,11 +80,13 @@ class Bench:
             self.supervision,
             self.gate,
             self.desk,
+            Restraint(self.store, interval_s=INTERVAL_S),
             lambda request, service: None,
             acting=frozenset({""}),
             actions_max=actions_max,
         )
-        handlers = {WORK_KIND: self.desk.carry_out, deploy_watch.WORK_KIND: deploy_watch.end_watch}
+        carry_out = self.readiness.gated(self.desk.carry_out)
+        handlers = {WORK_KIND: carry_out, deploy_watch.WORK_KIND: deploy_watch.end_watch}
         self.worker = Worker(self.store, handlers, holder=self.holder, lease_s=60.0)
 
     def policy(self, policy: Policy) -> None:

@@ -50,7 +50,7 @@ def test_an_answer_nobody_asked_for_is_left_out(bench: Bench) -> None:
 def test_an_observer_that_is_not_asked_any_more_does_not_count(bench: Bench) -> None:
     supervision = bench.supervision
     at = bench.store.read(lambda tx: tx.now())
-    supervision.observed(at, ["gone"], {"gone": "socket closed"})
+    supervision.observed(at, {"gone": frozenset({""})}, {"gone": "socket closed"})
     assert not supervision.evidence().convergence_ready
-    supervision.observed(at, ["here"], {})
+    supervision.observed(at, {"here": frozenset({""})}, {})
     assert supervision.evidence().convergence_ready
