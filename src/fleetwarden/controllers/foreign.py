@@ -69,7 +69,7 @@ class ForeignWatch:
         return self._store.transact("end_wishes", run) if overdue else 0
 
     def run(self, configuration: Configuration, seen: Mapping[str, ObservedService], fence: LeaseFence) -> int:
-        """Judge one look; returns how much of what is asked for changed by it.  `configuration` as it was before layering.
+        """Judge one look; returns how much of what is asked for changed by it.  `configuration` is not layered yet.
 
         Raises Fenced, StoreUnavailable.
         """
@@ -82,6 +82,13 @@ class ForeignWatch:
         if not self._store.read(lambda tx: self._find(tx, configuration, seen)):
             return 0
         return self._store.transact("foreign", write)
+
+    def foreseen(self, tx: Tx, configuration: Configuration, seen: Mapping[str, ObservedService]) -> Configuration:
+        """What would be asked for after a pass with this look.  For a rehearsal: it writes like a pass."""
+        tx.lock_admission(exclusive=True)
+        end_due(tx)
+        self.judge(tx, configuration, seen)
+        return as_asked(tx, configuration)
 
     def judge(self, tx: Tx, configuration: Configuration, seen: Mapping[str, ObservedService]) -> int:
         """Find and write down, in the caller's transaction; returns as `run`."""

@@ -13,6 +13,7 @@ from enum import StrEnum
 
 import msgspec
 
+from fleetwarden.controllers.rehearsal import rehearsed
 from fleetwarden.controllers.wakes import Wakes
 from fleetwarden.domain import freezing, versions
 from fleetwarden.domain import policy as policies
@@ -100,6 +101,18 @@ class Gate:
         """
         if not requests:
             return []
+        return self._store.transact("admit", self._admission(requests, fence, most))
+
+    def rehearse(self, requests: Sequence[ActionRequest], *, most: int | None = None) -> list[Admission]:
+        """What `admit` would answer now: the very same transaction, taken back at its end.
+
+        What the answers name (decisions, records, approvals) does not exist.  Raises StoreUnavailable.
+        """
+        return rehearsed(self._store, self._admission(requests, None, most)) if requests else []
+
+    def _admission(
+        self, requests: Sequence[ActionRequest], fence: LeaseFence | None, most: int | None
+    ) -> Callable[[Tx], list[Admission]]:
         freeze_file = self._configuration.freeze_file()
 
         def run(tx: Tx) -> list[Admission]:
@@ -120,7 +133,7 @@ class Gate:
                 answers.append(one)
             return answers
 
-        return self._store.transact("admit", run)
+        return run
 
     def _admit_one(self, tx: Tx, configuration: Configuration, freeze_file: str, request: ActionRequest) -> Admission:
         before = tx.decisions.by_key(request.key)

@@ -18,20 +18,22 @@ import structlog
 from fleetwarden.controllers.approvals import ApprovalDesk
 from fleetwarden.controllers.foreign import ForeignWatch
 from fleetwarden.controllers.gate import Admission, Answer, Gate
+from fleetwarden.controllers.rehearsal import rehearsed
 from fleetwarden.controllers.restraint import Restraint
 from fleetwarden.controllers.sightings import Look, Sightings
 from fleetwarden.controllers.supervision import Envelopes, Supervision
 from fleetwarden.controllers.wishes import as_asked
-from fleetwarden.domain.actions import ActionRequest, Evidence, LeaseFence, Record, Source
+from fleetwarden.domain.actions import ActionApproval, ActionRequest, Evidence, LeaseFence, Record, Source
 from fleetwarden.domain.convergence import Need, Rest, converge, facts, identity
 from fleetwarden.domain.fleet import Mode, ObservedService, Service
 from fleetwarden.domain.health import trouble
 from fleetwarden.domain.identifiers import JsonValue, Micros, plain
+from fleetwarden.domain.lifecycles import ApprovalState
 from fleetwarden.ports.configuration import Configuration, ConfigurationSource
 from fleetwarden.ports.stores import Store, Tx
 from fleetwarden.ports.system import IdSource
 
-__all__ = ["CADENCE", "ReconcileReport", "Reconciler", "Standing", "request_for"]
+__all__ = ["CADENCE", "Plan", "ReconcileReport", "Reconciler", "Standing", "request_for"]
 
 log = structlog.get_logger(__name__)
 CADENCE = "fleet_reconciler"
@@ -72,6 +74,17 @@ class ReconcileReport(Record):
     def quiet(self) -> bool:
         """Whether nothing happened that somebody may want to read later."""
         return not (self.prepared or self.queued or self.denied or self.drained or self.expired)
+
+
+class Plan(Record):
+    """What a pass would do at `at`.  Of the answers, only what was asked and what it came to is real."""
+
+    at: Micros
+    paused: bool
+    error: str  # why the registry cannot be read, or ""
+    standings: Mapping[str, Standing]
+    answers: tuple[Admission, ...]
+    granted: tuple[ActionApproval, ...]  # what people said yes to and is not carried out yet
 
 
 class Reconciler:
@@ -145,6 +158,28 @@ class Reconciler:
         report = self._report(look.at, services, done, drained, expired, configuration, unready, envelopes)
         return self._keep(report)
 
+    def plan(self) -> Plan:
+        """What a whole pass would do now: the same code, every transaction taken back.  Raises StoreUnavailable.
+
+        The services are looked at; nothing else happens, and health is as the last pass left it.
+        """
+        files = self._configuration.current()
+        services = [] if files.fleet.error else list(files.fleet.services.values())
+        look = self._sightings.look(services)
+        configuration = rehearsed(self._store, lambda tx: self._foreign.foreseen(tx, files, look.seen))
+        services = [] if files.fleet.error else list(configuration.fleet.services.values())
+        granted = self._store.read(lambda tx: tx.approvals.in_state(ApprovalState.GRANTED))
+        most = max(0, self._actions_max - len(granted))
+        done = self._propose(services, look, _unready(services, self._supervision.envelopes()), None, most=most)
+        return Plan(
+            at=look.at,
+            paused=self.paused,
+            error=files.fleet.error,
+            standings=done.standings,
+            answers=tuple(done.answers),
+            granted=tuple(granted[: self._actions_max]),
+        )
+
     def run_for(self, names: Collection[str], fence: LeaseFence) -> ReconcileReport | None:
         """A targeted pass: only these services are converged; their dependencies are looked at, too.
 
@@ -180,20 +215,26 @@ class Reconciler:
         return {one.name: one.substrates for one in self._sightings.observers if one.substrates & used}
 
     def _propose(
-        self, services: Sequence[Service], look: Look, unready: Mapping[str, str], fence: LeaseFence, *, most: int
+        self, services: Sequence[Service], look: Look, unready: Mapping[str, str], fence: LeaseFence | None, *, most: int
     ) -> _Done:
-        """What these services need, asked for as far as it may be, and where each of them stands then."""
+        """What these services need, asked for as far as it may be, and where each of them stands then.
+
+        Without a fence it is only rehearsed: nothing is written, and nobody's turn moves on.
+        """
         needs, standings = self._needs(services, look, unready)
         configuration = self._configuration.current()
         fleet = {**configuration.fleet.services, **{one.name: one for one in services}}
         asked, held = self._restraint.sift(needs, fleet, look.seen)
         for name, why in held.items():
             standings[name] = Standing(code=why.code, reason=why.reason, kind=why.kind, at=look.at)
-        answers = self._gate.admit(asked, fence=fence, most=most)
+        if fence is None:
+            answers = self._gate.rehearse(asked, most=most)
+        else:
+            answers = self._gate.admit(asked, fence=fence, most=most)
         for one in answers:
             name = one.request.target
             standings[name] = Standing(code=one.answer.value, reason=one.reason, kind=one.request.kind, at=look.at)
-            if one.answer in (Answer.PREPARED, Answer.QUEUED):
+            if fence is not None and one.answer in (Answer.PREPARED, Answer.QUEUED):
                 self._after = name
         return _Done(standings, answers, len(held))
 
