@@ -34,7 +34,7 @@ class Freezing:
     def __init__(self, store: Store, freeze_file: Callable[[], str], fleet: Callable[[], Fleet] | None = None) -> None:
         self._store = store
         self._freeze_file = freeze_file
-        self._fleet = fleet or Fleet
+        self._fleet = fleet or (lambda: Fleet(error="nothing was declared to this process"))
 
     def freeze_status(self, caller: Caller) -> dict[str, JsonValue]:
         """`{frozen, freezes, freeze_file, in_flight}`."""
@@ -118,15 +118,17 @@ class Freezing:
         if (scope == "all") == bool(value):
             raise Misconfigured(f"a freeze of {scope} {'takes no name' if value else 'needs a name'}")
         fleet = self._fleet()
-        known: Sequence[str] = ()
-        if scope == "kind":
-            known = sorted(KNOWN_KINDS)
-        elif not fleet.error:  # while the registry cannot be read a name cannot be checked, and freezing comes first
-            known = sorted({"group": fleet.groups, "service": fleet.services}.get(scope, {}))
-        if known and value not in known:
+        known = {"kind": KNOWN_KINDS, "group": _groups(fleet), "service": fleet.services}.get(scope)
+        # While the registry cannot be read its names cannot be checked, and freezing comes first.
+        if known is not None and value not in known and (scope == "kind" or not fleet.error):
             close = get_close_matches(value, known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known[:20])}"
+            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(sorted(known)[:20]) or 'none'}"
             raise Misconfigured(f"there is no {scope} {value!r}: nothing was frozen", hint=hint)
+
+
+def _groups(fleet: Fleet) -> frozenset[str]:
+    """Every group that is declared or that a service is in."""
+    return frozenset({*fleet.groups, *(one.group for one in fleet.services.values() if one.group)})
 
 
 def _frozen(tx: Tx, file: str, scope: str, value: str) -> dict[str, JsonValue]:

@@ -18,6 +18,7 @@ from fleetwarden.controllers.gate import Admission, Answer, Gate
 from fleetwarden.controllers.holding import held_by
 from fleetwarden.controllers.reconciler import request_for
 from fleetwarden.controllers.sightings import Sightings
+from fleetwarden.controllers.wishes import as_asked
 from fleetwarden.domain.actions import ACTUATED_KINDS, ActionDecision, ActionRequest, Kind, Source
 from fleetwarden.domain.convergence import Need
 from fleetwarden.domain.errors import Conflict, Misconfigured, NotFound, OutboxConflict, Refused, Retryable
@@ -87,7 +88,8 @@ class Proposing:
         return self._admitted(admission)
 
     def _service(self, target: str) -> Service:
-        fleet = self._configuration.current().fleet
+        """The service as it is asked for now, overrides included."""
+        fleet = self._store.read(lambda tx: as_asked(tx, self._configuration.current())).fleet
         if fleet.error:
             raise Retryable(f"the registry cannot be read: {fleet.error}", hint="nothing was proposed")
         service = fleet.services.get(target)

@@ -26,6 +26,7 @@ MATRIX: dict[tuple[str, str], tuple[set[Role], Any]] = {
     ("get", "/status"): (LOOK, None),
     **{("get", f"/{topic}"): (LOOK, None) for topic in LISTS},
     **{("get", f"/{topic}/{{id}}"): (LOOK, None) for topic in LISTS},
+    ("post", "/actions"): (OPERATE, {"kind": "restart_service", "target": "web", "reason": "stuck"}),
     ("post", "/approvals/grant"): (APPROVE, {"job_id": "77", "decision": "approved"}),
     ("post", "/approvals/reject"): (APPROVE, {"job_id": "77"}),
     ("get", "/freeze"): (LOOK, None),

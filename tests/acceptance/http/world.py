@@ -105,10 +105,12 @@ class World:
         self.secrets = {role: self.token(role.value, role) for role in Role}
         self.bare = TestClient(self.app, base_url=ORIGIN, follow_redirects=False)
 
-    def token(self, name: str, *roles: Role, person: str = "", for_s: float | None = None) -> str:
+    def token(
+        self, name: str, *roles: str, person: str = "", for_s: float | None = None, teams: tuple[str, ...] = ()
+    ) -> str:
         """The secret of a new token; its person is `<name>-person` unless given."""
         made = self.plane.administration.create_token(
-            local_admin(), name=name, roles=tuple(roles), person=person or f"{name}-person", for_s=for_s
+            local_admin(), name=name, roles=tuple(roles), person=person or f"{name}-person", for_s=for_s, teams=teams
         )
         return str(made["secret"])
 
