@@ -14,6 +14,7 @@ from threading import Lock
 import msgspec
 import structlog
 
+from fleetwarden.controllers.capturing import Capturing, keep
 from fleetwarden.controllers.recheck import CallPlan, Fate, Recheck, commit_one
 from fleetwarden.controllers.settlement import end_record, outbox_end
 from fleetwarden.controllers.sightings import Sightings
@@ -72,6 +73,7 @@ class Executor:
         holder: str,
         limits: ExecutorLimits,
         host: str = "",
+        capturing: Capturing | None = None,
     ) -> None:
         self._clock = clock
         self._store = store
@@ -82,6 +84,7 @@ class Executor:
         self._wakes = wakes
         self._runner = runner
         self._unready = unready
+        self._capturing = capturing or Capturing({})
         self._holder = holder
         self._host = host
         self._limits = limits
@@ -156,11 +159,13 @@ class Executor:
         plan = self._plan(record, service, actuator)
         self._extend(fence, plan)
         observed = None if service is None else self._sightings.look_at(service)
+        captured = self._capturing.before(record, service)
         freeze_file = self._configuration.freeze_file()  # and once more right before the call
         sent = self._clock.monotonic()
-        checked = self._store.transact(
-            "commit_1",
-            lambda tx: commit_one(
+
+        def check(tx: Tx) -> Recheck:
+            tx.lock_admission(exclusive=True)  # before anything is read: what people asked for counts up to here
+            begun = commit_one(
                 tx,
                 record.seq,
                 fence=fence,
@@ -169,8 +174,12 @@ class Executor:
                 plan=plan,
                 configuration=as_asked(tx, self._configuration.current()),
                 freeze_file=freeze_file,
-            ),
-        )
+            )
+            if begun.fate is Fate.RUNNING:
+                keep(tx, record.seq, captured)
+            return begun
+
+        checked = self._store.transact("commit_1", check)
         if checked.fate is not Fate.RUNNING:
             log.info("action not begun", action=record.id, fate=checked.fate.value, reason=checked.reason)
             return checked
