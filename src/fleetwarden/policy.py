@@ -9,7 +9,7 @@ nothing is decided in this module, and whatever cannot be understood is answered
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -19,14 +19,12 @@ from fleetwarden.domain.actions import (
     ActionApproval,
     ActionDecision,
     ActionRequest,
-    Kind,
-    Source,
     Tier,
     Verdict,
 )
-from fleetwarden.domain.budgets import BudgetLedger, Use
+from fleetwarden.domain.budgets import BudgetLedger
 from fleetwarden.domain.errors import FleetError, Misconfigured
-from fleetwarden.domain.identifiers import JsonValue, Micros, digest, instant
+from fleetwarden.domain.identifiers import JsonValue, Micros, digest
 from fleetwarden.domain.located import Node, located
 from fleetwarden.domain.policy import (
     SHIPPED,
@@ -35,10 +33,10 @@ from fleetwarden.domain.policy import (
     Ruling,
     Situation,
     decide,
-    read_override,
     read_policy,
     refuse,
 )
+from fleetwarden.domain.policy_plain import Rows, micros_of, override_of, request_of, request_problem
 
 __all__ = [
     "SHIPPED",
@@ -54,11 +52,6 @@ __all__ = [
 ]
 
 FILE = "policy"  # what findings call a policy that was given as a value
-ALLOWED = frozenset({Verdict.ALLOW, Verdict.ALLOW_NOTIFY})
-_REQUEST_KEYS = frozenset(
-    {"kind", "target", "params", "source", "group", "substrate", "direction", "dry_run"}
-    | {"requested_by", "reason", "idempotency_key"}  # say who and why; no rule looks at them
-)
 
 
 def evaluate(
@@ -118,31 +111,6 @@ class ActionPolicy:
             return default
 
 
-class _Rows:
-    """Plain ledger rows as a budget ledger."""
-
-    def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        self._uses: list[tuple[str, bool, Use]] = []
-        for seq, row in enumerate(rows):
-            if Verdict(row["verdict"]) in ALLOWED:
-                use = Use(decision_seq=seq, target=str(row["target"]), at=_micros(row["at"]))
-                self._uses.append((str(row["kind"]), bool(row.get("dry_run", False)), use))
-        self._uses.sort(key=lambda entry: entry[2].at, reverse=True)
-
-    def uses(self, kind: str, target: str, since: Micros, *, dry_run: bool, limit: int) -> Sequence[Use]:
-        found = [use for use in self._of(kind, since, dry_run) if use.target == target]
-        return found[:limit]
-
-    def targets(self, kind: str, since: Micros, *, dry_run: bool) -> Sequence[Use]:
-        newest: dict[str, Use] = {}
-        for use in self._of(kind, since, dry_run):
-            newest.setdefault(use.target, use)
-        return tuple(newest.values())
-
-    def _of(self, kind: str, since: Micros, dry_run: bool) -> list[Use]:
-        return [use for at_kind, dry, use in self._uses if at_kind == kind and dry is dry_run and use.at > since]
-
-
 def _policy(policy: str | Mapping[str, JsonValue]) -> Policy:
     if isinstance(policy, str):
         return _read_text(policy, FILE)
@@ -167,73 +135,17 @@ def _rule(
     overrides: Sequence[Mapping[str, JsonValue]],
     freezes: Sequence[str],
 ) -> Ruling:
-    if (problem := _request_problem(request)) is not None:
+    if (problem := request_problem(request)) is not None:
         return refuse(policy, "structure", f"denied, the request is malformed: {problem}")
     try:
-        rows, at = _Rows(ledger), _micros(now)
-        rules = [rule for one in overrides if (rule := _override(one)) is not None]
-        asked = _request(request, fleet)
+        rows, at = Rows(ledger), micros_of(now)
+        rules = [rule for one in overrides if (rule := override_of(one)) is not None]
+        asked = request_of(request, fleet)
         situation = Situation(freezes=tuple(freezes))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, FleetError) as error:
         said = f"{type(error).__name__}: {error}"
         return refuse(policy, "error", f"denied, what was given beside the request cannot be read ({said})")
     return decide(policy, rules, asked, rows, situation, at)
-
-
-def _request_problem(request: object) -> str | None:
-    if not isinstance(request, Mapping):
-        return f"it is a mapping with kind and target, not {type(request).__name__}"
-    unknown = sorted(str(key) for key in request if key not in _REQUEST_KEYS)
-    if unknown:
-        return f"unknown key {unknown[0]!r}; it may have {', '.join(sorted(_REQUEST_KEYS))}"
-    missing = [key for key in ("kind", "target") if key not in request]
-    if missing:
-        return f"it has no {missing[0]}"
-    if not isinstance(request.get("dry_run", False), bool):
-        return "dry_run is true or false"
-    return None
-
-
-def _request(request: Mapping[str, JsonValue], fleet: Mapping[str, Mapping[str, JsonValue]]) -> ActionRequest:
-    target, params = request["target"], request.get("params", {})
-    known = fleet.get(target) if isinstance(target, str) else None
-    about: Mapping[str, JsonValue] = request if known is None else known  # what the fleet knows, nobody may claim
-    return ActionRequest(
-        kind=request["kind"],
-        target=target,
-        params={} if params is None else params,
-        source=request.get("source", Source.API.value),
-        requested_by=str(request.get("requested_by", "")),
-        reason=str(request.get("reason", "")),
-        key="",
-        group=about.get("group") or "",
-        substrate=about.get("substrate") or "",
-        direction=request.get("direction") or _direction(request, known or {}),
-        dry_run=request.get("dry_run", False),
-    )
-
-
-def _direction(request: Mapping[str, JsonValue], known: Mapping[str, JsonValue]) -> JsonValue:
-    """Which way a count would move: as the params say it, else from the counts themselves."""
-    params = request.get("params")
-    if request["kind"] != Kind.SCALE or not isinstance(params, Mapping):
-        return ""
-    if "direction" in params:
-        return params["direction"]
-    wanted, current = params.get("replicas"), params.get("from_replicas", known.get("replicas"))
-    if type(wanted) is not int or type(current) is not int or wanted == current:
-        return ""
-    return "up" if wanted > current else "down"
-
-
-def _override(stored: Mapping[str, JsonValue]) -> Rule | None:
-    rule = {key: value for key, value in stored.items() if key not in ("id", "active")}
-    return read_override(str(stored["id"]), rule, active=stored.get("active", True) is not False)
-
-
-def _micros(when: datetime | str) -> Micros:
-    moment = datetime.fromisoformat(when) if isinstance(when, str) else when
-    return instant(moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC))
 
 
 def _answer(ruling: Ruling) -> dict[str, JsonValue]:

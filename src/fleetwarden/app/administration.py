@@ -14,7 +14,7 @@ from fleetwarden.app.identity import Caller, Role, new_secret, read_roles, requi
 from fleetwarden.controllers.recovery import Recovery
 from fleetwarden.domain import policy as policies
 from fleetwarden.domain.approvers import read_teams
-from fleetwarden.domain.errors import Conflict, Misconfigured
+from fleetwarden.domain.errors import Conflict, Misconfigured, Problem
 from fleetwarden.domain.fleet import Fleet
 from fleetwarden.domain.identifiers import SECOND, JsonValue, parse_id
 from fleetwarden.domain.lifecycles import OutboxState
@@ -60,7 +60,10 @@ class Administration(Freezing):
         """Write a policy rule that holds from the next decision on.  Raises Misconfigured if it is no valid rule."""
         require(caller, Role.ADMIN)
         try:
-            policies.read_override(name, dict(rule), active=True)
+            if policies.read_override(name, dict(rule), active=True) is None:
+                raise Misconfigured(
+                    "active stands inside the rule", [Problem(name, 0, "active: give it beside the rule")]
+                )
         except Misconfigured as error:
             raise Misconfigured(
                 f"that is no valid rule for the override {name}; nothing was changed",

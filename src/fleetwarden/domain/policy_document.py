@@ -79,6 +79,12 @@ SHIPPED = Policy(
 
 
 def deciding_rule(policy: Policy, overrides: Sequence[Rule], request: ActionRequest) -> Rule | None:
-    """The rule that decides by source and specificity, or None where the defaults do."""
+    """The rule that decides by source and specificity, or None where the defaults do.
+
+    A tier that the policy itself writes into its defaults is its own word, so it comes before the rules that ship.
+    """
     rule = policy_rules.best(overrides, request) if overrides else None
-    return rule or policy.index.best(request) or SHIPPED.index.best(request)
+    rule = rule or policy.index.best(request)
+    if rule is None and "tier" in policy.defaults.shipped:
+        rule = SHIPPED.index.best(request)
+    return rule

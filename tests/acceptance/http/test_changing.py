@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import structlog
 
@@ -117,6 +119,44 @@ def test_an_override_holds_for_the_next_decision_and_is_journalled(world: World)
     assert admin.delete("/policy/overrides/hurry").status_code == 204
     assert admin.get("/policy/overrides/hurry").status_code == 404
     assert len(admin.get("/journal?kind=override").json()["items"]) == 2
+
+
+RULE = {"kind": "restart_service", "target": "web", "tier": "auto", "final": False}
+RECORD = {"type": "governance_rule", "scope": "action_policy"}
+
+
+@pytest.mark.req("POL-19")
+@pytest.mark.parametrize("active", [True, False])
+@pytest.mark.parametrize(
+    "body",
+    [{"rule": RULE}, RULE, RECORD | RULE, RECORD | {"rule_json": RULE}, {"rule_json": json.dumps(RULE)}],
+    ids=str,
+)
+def test_an_override_may_be_flat_or_hold_its_rule_as_a_payload(world: World, body: dict, active: bool) -> None:
+    admin = world.client()
+    assert admin.put("/policy/overrides/hurry", json=body | {"active": active}).status_code == 200
+    stored = admin.get("/policy/overrides/hurry").json()
+    assert (stored["rule"], stored["active"]) == (RULE, active)
+
+
+@pytest.mark.req("POL-19")
+@pytest.mark.parametrize(
+    "body",
+    [
+        RULE | {"rule": RULE},
+        {"rule": RULE, "rule_json": RULE},
+        {"rule_json": "[]"},
+        {"rule_json": "{"},
+        {"scope": "other_policy", **RULE},
+        {"rule": RULE | {"active": False}},
+        {"active": False, "tier": "auto"},
+        {},
+    ],
+    ids=str,
+)
+def test_an_override_that_is_not_one_rule_in_one_place_is_refused(world: World, body: dict) -> None:
+    assert world.client().put("/policy/overrides/bad", json=body).status_code == 400
+    assert world.client().get("/policy").json()["overrides"] == []
 
 
 @pytest.mark.parametrize(

@@ -71,11 +71,18 @@ def test_shipped_everything_that_changes_something_waits_for_a_person(kind: str)
 @pytest.mark.req("POL-4")
 @pytest.mark.parametrize("kind", ["diagnose", "notify", "noop"])
 def test_shipped_what_changes_nothing_goes_ahead_also_under_a_file_that_does_not_speak_of_it(kind: str) -> None:
-    for policy in (SHIPPED, policy_of("defaults: {tier: forbidden}\n")):
+    for policy in (SHIPPED, policy_of("defaults: {rate_limit: {max: 1, window_s: 60}}\n")):
         said = ruling(policy, asking(kind, "web"))
         assert (said.verdict, said.rule_source) == (ALLOW, "shipped default")
     said = ruling('rules:\n  - {kind: "*", tier: forbidden}\n', asking(kind, "web"))
     assert said.verdict is DENY
+
+
+@pytest.mark.req("POL-4", "POL-5")
+@pytest.mark.parametrize("kind", ["diagnose", "notify", "noop", "restart_service"])
+def test_a_tier_that_the_file_writes_into_its_defaults_comes_before_the_rules_that_ship(kind: str) -> None:
+    said = ruling("defaults: {tier: forbidden}\n", asking(kind, "web"))
+    assert (said.verdict, said.rule, said.rule_source) == (DENY, "defaults", "defaults of policy.yml")
 
 
 @pytest.mark.req("POL-5")

@@ -152,7 +152,7 @@ def binding_rules(
     shipped = [{"kind": kind, "target": "*", "tier": "auto"} for kind in QUIET]
     whole = {**SHIPPED_DEFAULTS, **defaults}
     chosen: Mapping[str, Any] = {"tier": whole["tier"]}
-    for source in (overrides, rules, shipped):
+    for source in (overrides, rules, [] if "tier" in defaults else shipped):  # a written tier is the file's own word
         matching = [rule for rule in source if applies(rule, request)]
         if matching:  # a weaker source is not asked any more
             chosen = max(matching, key=strength)  # the first of equals

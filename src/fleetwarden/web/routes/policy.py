@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
@@ -12,7 +12,7 @@ from fleetwarden.domain.identifiers import name_problem
 from fleetwarden.web import schemas
 from fleetwarden.web.addresses import Name
 from fleetwarden.web.answers import answer
-from fleetwarden.web.bodies import ClosedBody, documented, json_body
+from fleetwarden.web.bodies import ClosedBody, documented, json_body, parsed_json
 from fleetwarden.web.callers import AnyCaller, Plane
 from fleetwarden.web.problems import Malformed
 from fleetwarden.web.queries import no_query
@@ -23,10 +23,47 @@ router = APIRouter(tags=["policy"], dependencies=[Depends(no_query)])
 
 
 class OverrideOrder(ClosedBody):
-    """A rule as it stands in the policy file.  `active` false keeps it without letting it decide."""
+    """A rule as it stands in the policy file: under `rule`, under `rule_json` (an object, or JSON as text), or flat.
 
-    rule: dict[str, Any]
+    `active` false keeps it without letting it decide.
+    """
+
+    rule: dict[str, Any] | None = None
+    rule_json: dict[str, Any] | str | None = None
     active: bool = True
+    type: Literal["governance_rule"] = "governance_rule"
+    scope: Literal["action_policy"] = "action_policy"
+    kind: Any = None
+    target: Any = None
+    group: Any = None
+    source: Any = None
+    substrate: Any = None
+    direction: Any = None
+    tier: Any = None
+    rate_limit: Any = None
+    blast_radius: Any = None
+    maintenance_window: Any = None
+    approvers: Any = None
+    final: Any = None
+
+    def written(self) -> dict[str, Any]:
+        """The rule itself.  Raises Malformed if it stands in two places."""
+        flat = {name: getattr(self, name) for name in sorted(self.model_fields_set - _ABOUT)}
+        places = [flat] if flat else []
+        places += [one for one in (self.rule, self.rule_json) if one is not None]
+        if len(places) > 1:
+            raise Malformed("the rule stands in two places", hint="send it under rule, under rule_json, or flat")
+        if not places:
+            return {}
+        [rule] = places
+        if isinstance(rule, str):
+            rule = parsed_json(rule.encode())
+            if not isinstance(rule, dict):
+                raise Malformed("rule_json holds no JSON object")
+        return rule
+
+
+_ABOUT = frozenset({"rule", "rule_json", "active", "type", "scope"})  # what is said of a rule, not by it
 
 
 @router.get("/policy", response_model=schemas.Policy)
@@ -53,7 +90,7 @@ def put_override(
     body: Annotated[OverrideOrder, json_body(OverrideOrder)],
 ) -> Response:
     """Write or replace a rule that stands before the file's."""
-    return answer(plane.administration.put_override(caller, _override_id(id), body.rule, active=body.active))
+    return answer(plane.administration.put_override(caller, _override_id(id), body.written(), active=body.active))
 
 
 @router.delete("/policy/overrides/{id}", status_code=204)
