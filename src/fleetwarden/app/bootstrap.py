@@ -13,7 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 import structlog
 
 import fleetwarden
-from fleetwarden.adapters.deadlines import DeadlineActuator, DeadlineObserver
+from fleetwarden.adapters.deadlines import DeadlineActuator, DeadlineEvidence, DeadlineObserver
+from fleetwarden.adapters.files.checkpoints import CheckpointFile
 from fleetwarden.adapters.files.folder import ConfigurationFolder
 from fleetwarden.adapters.notify import JournalNotifier
 from fleetwarden.adapters.substrates.dry_run import DryRunActuator
@@ -21,19 +22,25 @@ from fleetwarden.adapters.system import SystemClock, SystemIds
 from fleetwarden.app import substrates
 from fleetwarden.app.administration import Administration
 from fleetwarden.app.approving import Approving
+from fleetwarden.app.diagnosis import Diagnosis
 from fleetwarden.app.explaining import Explaining
 from fleetwarden.app.fleet_views import FleetViews, PlaneFacts
+from fleetwarden.app.history import History
 from fleetwarden.app.identity import Caller, Role, authenticate, authenticate_digest, secret_digest
 from fleetwarden.app.injection import injected
+from fleetwarden.app.ledger_export import LedgerExport
 from fleetwarden.app.listing import Lists
 from fleetwarden.app.neighbours import neighbours_of
+from fleetwarden.app.planning import Planning
 from fleetwarden.app.proposing import Proposing
 from fleetwarden.app.settings import Settings
 from fleetwarden.app.stopping import Stopping
 from fleetwarden.app.storage import EpochOperations, open_migrated
+from fleetwarden.app.wishes import Wishes
 from fleetwarden.controllers import deploy_watch
 from fleetwarden.controllers.approvals import WORK_KIND as APPROVED_ACTION
 from fleetwarden.controllers.approvals import ApprovalDesk
+from fleetwarden.controllers.capturing import Capturing
 from fleetwarden.controllers.executor import CADENCE as EXECUTOR
 from fleetwarden.controllers.executor import Executor, ExecutorLimits
 from fleetwarden.controllers.expiry import CADENCE as EXPIRY
@@ -51,6 +58,8 @@ from fleetwarden.controllers.reconciler import CADENCE as RECONCILER
 from fleetwarden.controllers.reconciler import Reconciler
 from fleetwarden.controllers.recovery import Recovery
 from fleetwarden.controllers.restraint import Restraint
+from fleetwarden.controllers.sealer import CADENCE as SEALER
+from fleetwarden.controllers.sealer import Sealer
 from fleetwarden.controllers.sightings import Look, Sightings
 from fleetwarden.controllers.supervision import Supervision
 from fleetwarden.controllers.wakes import Wakes
@@ -60,6 +69,7 @@ from fleetwarden.domain.fleet import Service
 from fleetwarden.domain.health import FleetHealthEvidence
 from fleetwarden.ports.actuation import FleetActuator
 from fleetwarden.ports.configuration import ConfigurationSource
+from fleetwarden.ports.evidence import EvidenceSource
 from fleetwarden.ports.observation import FleetObserver
 from fleetwarden.ports.stores import Store, Tx
 from fleetwarden.ports.system import Clock, IdSource, Notifier
@@ -127,6 +137,10 @@ class Plane:
         served = {**built.actuators, **put.actuators} if actuators is None else dict(actuators)
         self._actuators = {name: self._bounded(one) for name, one in served.items()}
         watching = [*built.observers, *put.observers] if observers is None else observers
+        sources = [one for one in (*built.evidence, *watching, *served.values()) if isinstance(one, EvidenceSource)]
+        self._evidence: dict[str, EvidenceSource] = {
+            one.substrate: one if self._by_hand else DeadlineEvidence(self.clock, one) for one in sources
+        }
         self._sightings = Sightings(
             self.store,
             [one if self._by_hand else DeadlineObserver(self.clock, one) for one in watching],
@@ -188,6 +202,7 @@ class Plane:
             self.wakes,
             self._dispatch,
             unready=self.readiness.why_not,
+            capturing=Capturing(self._evidence),
             holder=self.holder,
             limits=ExecutorLimits(
                 fence_gap_max_s=settings.fence_gap_max_s,
@@ -215,6 +230,7 @@ class Plane:
             self._refusal,
             acting=self.acting,
             actions_max=settings.fleet_reconciler_max_actions,
+            foreign_hold_s=settings.foreign_hold_s,
         )
         handlers = {
             APPROVED_ACTION: self.readiness.gated(self.desk.carry_out),
@@ -222,6 +238,8 @@ class Plane:
         }
         self.worker = Worker(store, handlers, holder=self.holder, lease_s=settings.fleet_lease_ttl_s * 4)
         self.messenger = Messenger(store, self._notifier)
+        self.checkpoints = CheckpointFile(settings.fleet_data_dir)
+        self.sealer = Sealer(store, self.checkpoints)
         self.push = Push(self.reconciler, self.wakes, lambda: self.loop.lease(RECONCILER))
         self.loop = Loop(
             self.clock,
@@ -249,6 +267,7 @@ class Plane:
             Subscription(name="configuration", interval_s=settings.fleet_config_poll_s, run=self._reread, leased=False),
             Subscription(name=NOTIFIER, interval_s=5.0, run=self.messenger.run, vital=False),
             Subscription(name=EXPIRY, interval_s=5.0, run=lambda _: self.expiry.run(), vital=False),
+            Subscription(name=SEALER, interval_s=1.0, run=self.sealer.run, vital=False),
             Subscription(name="supervision", interval_s=5.0, run=self._supervise, leased=False),
         ]
         if self.neighbours is not None:
@@ -334,6 +353,7 @@ class Plane:
             data_dir=str(settings.fleet_data_dir),
         )
         self.lists = Lists(self.store)
+        self.ledger = LedgerExport(self.store, self.checkpoints)
         self.epochs = EpochOperations(self.store)
         self.administration = Administration(
             self.store, self.recovery, self.configuration.freeze_file, lambda: self.configuration.current().fleet
@@ -360,7 +380,13 @@ class Plane:
             self._substrates.unmanaged,
             self._told_of_neighbours,
         )
-        self.explaining = Explaining(self.store, self.configuration, self.fleet)
+        self.wishes = Wishes(self.store, self.configuration, self.wakes)
+        self.history = History(self.store)
+        self.planning = Planning(self.reconciler, on=settings.fleet_reconciler)
+        self.diagnosis = Diagnosis(
+            self.store, self.clock, self.supervision, self.loop.states, self.loop.leased, facts.fallbacks
+        )
+        self.explaining = Explaining(self.store, self.configuration, self.fleet, self.restraint)
         self.stopping = Stopping(
             self.clock, self.ids, self.store, self.configuration, self._sightings, self.gate, self.reconciler
         )
@@ -432,6 +458,7 @@ class Offline:
             self.store, configuration, sightings, Wakes(), frozenset, watch_window_s=settings.deploy_watch_window
         )
         self.lists = Lists(self.store)
+        self.ledger = LedgerExport(self.store, CheckpointFile(settings.fleet_data_dir))
         self.administration = Administration(
             self.store, recovery, configuration.freeze_file, lambda: configuration.current().fleet
         )

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from fleetwarden.app import views
 from fleetwarden.app.fleet_views import FleetViews
+from fleetwarden.app.held import released_by
 from fleetwarden.app.identity import Caller, Role, require
 from fleetwarden.controllers.gate import rule_on
 from fleetwarden.controllers.reconciler import request_for
-from fleetwarden.domain.actions import ActionDecision, Source, Verdict
+from fleetwarden.controllers.restraint import Held, Restraint
+from fleetwarden.controllers.wishes import as_asked
+from fleetwarden.domain.actions import ActionDecision, ActionRequest, Source, Verdict
 from fleetwarden.domain.convergence import Need, converge
 from fleetwarden.domain.errors import NotFound
 from fleetwarden.domain.fleet import ObservedService, Service
@@ -24,7 +27,10 @@ __all__ = ["Explaining"]
 
 
 class Explaining:
-    def __init__(self, store: Store, configuration: ConfigurationSource, fleet: FleetViews) -> None:
+    def __init__(
+        self, store: Store, configuration: ConfigurationSource, fleet: FleetViews, restraint: Restraint
+    ) -> None:
+        self._restraint = restraint
         self._store = store
         self._configuration = configuration
         self._fleet = fleet
@@ -33,7 +39,8 @@ class Explaining:
         """Why a service stands where it stands.  Raises NotFound."""
         require(caller, Role.VIEWER)
         item = self._fleet.service(caller, name)
-        service = self._configuration.current().last_good_fleet.services.get(name)
+        files = self._configuration.current()
+        service = self._store.read(lambda tx: as_asked(tx, files)).last_good_fleet.services.get(name)
         if service is None:
             raise NotFound(f"no service {name!r} in the registry")
         seen = self._fleet.seen(name, self._store.read(lambda tx: tx.now()))
@@ -53,7 +60,20 @@ class Explaining:
             "last_action": item["last_action"],
             "open_action": item["open_action"],
             "approval": item["approval"],
+            "overrides": item["overrides"],
+            "foreign": item["foreign"],
+            "notes": item["notes"],
         }
+        held = self._store.read(lambda tx: self._held(tx, service, seen, need))
+        if held is not None:
+            return {
+                **answer,
+                "verdict": "nothing",
+                "reason": held.reason,
+                "proposed": None,
+                "limits": [],
+                "would_change_if": released_by(held, service),
+            }
         if ruling is None or not isinstance(need, Need):
             reason = item["reason"] if isinstance(need, Need) else need.reason
             return {
@@ -80,13 +100,18 @@ class Explaining:
             "would_change_if": _would_change(ruling, item, name, need.kind.value),
         }
 
-    def _ask(
-        self, tx: Tx, service: Service, seen: ObservedService | None, need: object, freeze_file: str
-    ) -> tuple[Ruling | None, ActionDecision | None, ActionDecision | None]:
-        last = tx.decisions.latest_by_target([service.name]).get(service.name)
+    def _held(self, tx: Tx, service: Service, seen: ObservedService | None, need: object) -> Held | None:
+        """Whether a pass would leave the need alone for now."""
         if not isinstance(need, Need) or seen is None:
-            return None, last, None
-        request = request_for(
+            return None
+        fleet = as_asked(tx, self._configuration.current()).last_good_fleet.services
+        around = {name: self._fleet.seen(name, tx.now()) for name in service.depends_on}
+        known = {name: one for name, one in around.items() if one is not None}
+        request = self._request(need, service, seen)
+        return self._restraint.one(tx, request, fleet, known)
+
+    def _request(self, need: Need, service: Service, seen: ObservedService) -> ActionRequest:
+        return request_for(
             need,
             service,
             seen,
@@ -95,6 +120,14 @@ class Explaining:
             by="reconciler",
             acting=self._fleet.facts.acting,
         )
+
+    def _ask(
+        self, tx: Tx, service: Service, seen: ObservedService | None, need: object, freeze_file: str
+    ) -> tuple[Ruling | None, ActionDecision | None, ActionDecision | None]:
+        last = tx.decisions.latest_by_target([service.name]).get(service.name)
+        if not isinstance(need, Need) or seen is None:
+            return None, last, None
+        request = self._request(need, service, seen)
         ruling = rule_on(tx, self._configuration.current(), freeze_file, request)
         return ruling, last, tx.decisions.latest(need.kind, service.name, Source.RECONCILER)
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from fleetwarden.app import views
+from fleetwarden.app import views, wishes
 from fleetwarden.app.identity import Caller, Role, require
 from fleetwarden.controllers.loop import TickState
 from fleetwarden.controllers.reconciler import CADENCE as LEADING
 from fleetwarden.controllers.reconciler import Reconciler, Standing
 from fleetwarden.controllers.sightings import Sightings
 from fleetwarden.controllers.supervision import Supervision
+from fleetwarden.controllers.wishes import as_asked
 from fleetwarden.domain import freezing
 from fleetwarden.domain.actions import ActionDecision, ActionExecution
 from fleetwarden.domain.convergence import Rest, converge
@@ -63,6 +64,10 @@ class _Rows:
         self.now = tx.now()
         self.decisions: Mapping[str, ActionDecision] = tx.decisions.latest_by_target(names)
         self.executions: Mapping[str, ActionExecution] = tx.executions.latest_by_target(names)
+        self.overrides = {one.service: wishes.override_view(one) for one in tx.service_overrides.standing()}
+        self.foreign: dict[str, list[views.Item]] = {}
+        for one in tx.foreign.standing():
+            self.foreign.setdefault(one.service, []).append(wishes.change_view(one))
         self.active = tx.freezes.active()
         self.freezes = [views.freeze(one) for one in self.active]
         self.open = {
@@ -119,9 +124,14 @@ class FleetViews:
         return self._service(services[name], rows)
 
     def _rows(self) -> tuple[dict[str, Service], _Rows]:
-        services = dict(sorted(self._configuration.current().last_good_fleet.services.items()))
+        files = self._configuration.current()
         file = self._configuration.freeze_file()  # no file is looked for inside a transaction
-        return services, self._store.read(lambda tx: _Rows(tx, list(services), file))
+
+        def read(tx: Tx) -> tuple[dict[str, Service], _Rows]:
+            services = dict(sorted(as_asked(tx, files).last_good_fleet.services.items()))
+            return services, _Rows(tx, list(services), file)
+
+        return self._store.read(read)
 
     def _service(self, service: Service, rows: _Rows) -> views.Item:
         seen = self.seen(service.name, rows.now)
@@ -154,7 +164,11 @@ class FleetViews:
             "approval": None if waiting is None else views.approval(waiting),
             "reason": _reason(standing, self.facts.reconciler_on),
             "reason_code": "reconciler_off" if standing is None else standing.code,
-            "overrides": None,
+            "retry_at": None if standing is None or standing.until is None else rfc3339(standing.until),
+            "depends_on": list(service.depends_on),
+            "overrides": rows.overrides.get(service.name),
+            "foreign": rows.foreign.get(service.name, []),
+            "notes": wishes.notes(service, rows.overrides.get(service.name)),
             "freeze": _freezes_of(service, rows) or None,
             "at": rfc3339(rows.now),
         }

@@ -269,6 +269,7 @@ def health(one: FleetHealthEvidence) -> Item:
                 "checked_at": rfc3339(each.checked_at),
                 "last_success_at": rfc3339(each.last_success_at),
                 "freshness_seconds": each.freshness_seconds,
+                "error_class": each.error_class,
                 "diagnostics": list(each.diagnostics),
             }
             for name, each in one.dependencies.items()

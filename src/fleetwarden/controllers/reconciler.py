@@ -24,7 +24,7 @@ from fleetwarden.controllers.sightings import Look, Sightings
 from fleetwarden.controllers.supervision import Envelopes, Supervision
 from fleetwarden.controllers.wishes import as_asked
 from fleetwarden.domain.actions import ActionApproval, ActionRequest, Evidence, LeaseFence, Record, Source
-from fleetwarden.domain.convergence import Need, Rest, converge, facts, identity
+from fleetwarden.domain.convergence import Need, Rest, beside, converge, facts, identity
 from fleetwarden.domain.fleet import Mode, ObservedService, Service
 from fleetwarden.domain.health import trouble
 from fleetwarden.domain.identifiers import JsonValue, Micros, plain
@@ -46,6 +46,7 @@ class Standing(Record):
     reason: str
     kind: str = ""
     at: Micros = 0
+    until: Micros | None = None  # when it is asked for again, where that is a matter of time
 
 
 class ReconcileReport(Record):
@@ -215,7 +216,13 @@ class Reconciler:
         return {one.name: one.substrates for one in self._sightings.observers if one.substrates & used}
 
     def _propose(
-        self, services: Sequence[Service], look: Look, unready: Mapping[str, str], fence: LeaseFence | None, *, most: int
+        self,
+        services: Sequence[Service],
+        look: Look,
+        unready: Mapping[str, str],
+        fence: LeaseFence | None,
+        *,
+        most: int,
     ) -> _Done:
         """What these services need, asked for as far as it may be, and where each of them stands then.
 
@@ -226,13 +233,17 @@ class Reconciler:
         fleet = {**configuration.fleet.services, **{one.name: one for one in services}}
         asked, held = self._restraint.sift(needs, fleet, look.seen)
         for name, why in held.items():
-            standings[name] = Standing(code=why.code, reason=why.reason, kind=why.kind, at=look.at)
+            standings[name] = Standing(code=why.code, reason=why.reason, kind=why.kind, at=look.at, until=why.until)
         if fence is None:
             answers = self._gate.rehearse(asked, most=most)
         else:
             answers = self._gate.admit(asked, fence=fence, most=most)
+        told: set[str] = set()
         for one in answers:
             name = one.request.target
+            if one.answer is Answer.BUSY and name in told:
+                continue  # the second request of a service whose first one goes ahead
+            told.add(name)
             standings[name] = Standing(code=one.answer.value, reason=one.reason, kind=one.request.kind, at=look.at)
             if fence is not None and one.answer in (Answer.PREPARED, Answer.QUEUED):
                 self._after = name
@@ -255,20 +266,32 @@ class Reconciler:
                 standings[service.name] = Standing(code=now.code, reason=now.reason, at=look.at)
                 continue
             assert observed is not None
-            request = request_for(
-                now,
-                service,
-                observed,
-                key=self._ids.new(),
-                source=Source.RECONCILER,
-                by="reconciler",
-                acting=self._acting,
-            )
+            request = self._request(now, service, observed)
             if (why := self._refusal(request, service)) is not None:
                 standings[service.name] = Standing(code="refused", reason=why, kind=now.kind, at=look.at)
                 continue
             needs.append(request)
+            needs += self._beside(now, service, observed)
         return needs, standings
+
+    def _beside(self, need: Need, service: Service, observed: ObservedService) -> list[ActionRequest]:
+        """A second request for what is down in another version than the declared one; see `convergence.beside`."""
+        other = beside(need, service, observed)
+        if other is None:
+            return []
+        request = self._request(other, service, observed)
+        return [] if self._refusal(request, service) is not None else [request]
+
+    def _request(self, need: Need, service: Service, observed: ObservedService) -> ActionRequest:
+        return request_for(
+            need,
+            service,
+            observed,
+            key=self._ids.new(),
+            source=Source.RECONCILER,
+            by="reconciler",
+            acting=self._acting,
+        )
 
     def _not_ready(
         self, at: Micros, envelopes: Envelopes, expired: int, configuration: Configuration

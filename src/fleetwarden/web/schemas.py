@@ -15,6 +15,7 @@ from fleetwarden.domain.actions import ExecutionState, Tier, Verdict
 from fleetwarden.domain.fleet import DesiredState, InstanceStatus, Mode, Presence, ServiceStatus
 from fleetwarden.domain.health import HealthStatus
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState, WorkState
+from fleetwarden.web.schemas_wishes import ForeignChange, ServiceOverride
 
 __all__ = [
     "Action",
@@ -52,6 +53,13 @@ class PageOf(BaseModel, Generic[T]):
 
     items: list[T]
     next: int | None
+
+
+class LedgerPage(BaseModel):
+    """Items of the ledger's export, each with its `type`.  `next` is the cursor of the page after, or null."""
+
+    items: list[dict[str, Any]]
+    next: str | None
 
 
 class Services(BaseModel):
@@ -200,9 +208,10 @@ class Execution(BaseModel):
 
 
 class ExecutionWithHistory(Execution):
-    """The newest row of one action, with all of its rows, oldest first."""
+    """The newest row of one action, with all of its rows, oldest first, and what was seen right before it."""
 
     history: list[Execution]
+    captured: Json | None
 
 
 class Action(BaseModel):
@@ -315,7 +324,11 @@ class Service(BaseModel):
     approval: Approval | None
     reason: str
     reason_code: str
-    overrides: Json | None
+    retry_at: Time | None
+    depends_on: list[str]
+    overrides: ServiceOverride | None
+    foreign: list[ForeignChange]
+    notes: list[str]
     freeze: list[Freeze] | None
     scaling_warning: str = ""
 
@@ -337,6 +350,9 @@ class Explanation(BaseModel):
     signals: list[Json]
     limits: list[Json]
     would_change_if: list[str]
+    overrides: ServiceOverride | None
+    foreign: list[ForeignChange]
+    notes: list[str]
     last_action: Execution | None
     open_action: Action | None
     approval: Approval | None
@@ -425,6 +441,7 @@ class Dependency(BaseModel):
     checked_at: Time
     last_success_at: Time | None
     freshness_seconds: float | None
+    error_class: str
     diagnostics: Annotated[list[str], Field(max_length=4)]
 
 
