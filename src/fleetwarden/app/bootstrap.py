@@ -386,6 +386,9 @@ class Plane:
         self.diagnosis = Diagnosis(
             self.store, self.clock, self.supervision, self.loop.states, self.loop.leased, facts.fallbacks
         )
+        self.wishes = Wishes(self.store, self.configuration, self.wakes)
+        self.history = History(self.store)
+        self.planning = Planning(self.reconciler, on=settings.fleet_reconciler)
         self.explaining = Explaining(self.store, self.configuration, self.fleet, self.restraint)
         self.stopping = Stopping(
             self.clock, self.ids, self.store, self.configuration, self._sightings, self.gate, self.reconciler

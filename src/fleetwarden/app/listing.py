@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fleetwarden.app import views
+from fleetwarden.app import views, wishes
 from fleetwarden.app.identity import Caller, Role, require
 from fleetwarden.domain.errors import Misconfigured, NotFound
 from fleetwarden.domain.identifiers import JsonValue, parse_id
@@ -71,6 +71,18 @@ TOPICS: dict[str, Topic] = {
         lambda tx, page: tx.freezes.list(page),
         views.freeze,
         lambda tx, n: _exactly(tx.freezes.list(_at(n)), n, f"freeze F-{n}"),
+    ),
+    "overrides": Topic(
+        "O",
+        lambda tx, page: tx.service_overrides.list(page),
+        wishes.override_view,
+        lambda tx, n: _exactly(tx.service_overrides.list(_at(n)), n, f"override O-{n}"),
+    ),
+    "foreign_changes": Topic(
+        "C",
+        lambda tx, page: tx.foreign.list(page),
+        wishes.change_view,
+        lambda tx, n: _exactly(tx.foreign.list(_at(n)), n, f"change C-{n} by somebody else"),
     ),
     "journal": Topic(
         "N",

@@ -197,6 +197,13 @@ class Settings(BaseModel):
         alias="FLEET_FENCE_GAP_MAX_S",
         description="Seconds after its fence within which a call has to begin; later it is not made at all.",
     )
+    foreign_hold_s: Finite = Field(
+        default=1800.0,
+        ge=1,
+        le=604_800,
+        alias="FOREIGN_HOLD_S",
+        description="Seconds for which a count that somebody else set is not put back.",
+    )
     fleet_prepared_ttl_s: Finite = Field(
         default=120.0,
         ge=1,

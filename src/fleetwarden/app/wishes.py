@@ -19,7 +19,7 @@ from fleetwarden.ports.configuration import ConfigurationSource
 from fleetwarden.ports.desired import OverrideDraft
 from fleetwarden.ports.stores import Store, Tx
 
-__all__ = ["Wishes", "change_view", "override_view"]
+__all__ = ["Wishes", "change_view", "notes", "override_view"]
 
 FOR_MAX_S = 366 * 86_400
 REASON_MAX = 500  # it stands wherever the override does
@@ -233,3 +233,19 @@ def _end_changes(tx: Tx, name: str, fields: set[ForeignField], to: ForeignState,
             tx.foreign.move(one.seq, came_from=one.status, to=to, by=by, note=note)
             ended.append(one.id)
     return ended
+
+
+def notes(service: Service, override: views.Item | None) -> list[str]:
+    """What people have to know of a service that is not as the files say: one sentence each, times in UTC."""
+    told = []
+    if override is not None:
+        asks = [] if override["state"] is None else [str(override["state"])]
+        asks += [] if override["replicas"] is None else [f"replicas {override['replicas']}"]
+        until = "until it is cleared" if override["until"] is None else f"until {override['until']}"
+        told.append(
+            f"{service.name}: override {override['id']} of {override['by']}, {', '.join(asks)}, {until}:"
+            f" {override['reason']} (fleetwarden override clear {service.name})"
+        )
+    if service.paused or service.held:
+        told.append(f"{service.name}: {service.paused or service.held}")
+    return told

@@ -16,9 +16,12 @@ from fleetwarden.app.administration import Administration
 from fleetwarden.app.approving import Approving
 from fleetwarden.app.explaining import Explaining
 from fleetwarden.app.fleet_views import FleetViews
+from fleetwarden.app.history import History
 from fleetwarden.app.identity import Caller
 from fleetwarden.app.listing import Lists
+from fleetwarden.app.planning import Planning
 from fleetwarden.app.stopping import Stopping
+from fleetwarden.app.wishes import Wishes
 from fleetwarden.ports.system import Clock
 
 __all__ = ["BODY_LIMIT_BYTES", "ServedPlane", "Serving", "plane_of", "serving"]
@@ -38,6 +41,9 @@ class ServedPlane(Protocol):
     fleet: FleetViews
     explaining: Explaining
     stopping: Stopping
+    wishes: Wishes
+    history: History
+    planning: Planning
 
     def authenticate(self, secret: str) -> Caller:
         """The caller behind a token's secret.  Raises Unauthenticated, StoreUnavailable."""

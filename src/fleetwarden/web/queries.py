@@ -21,10 +21,20 @@ from fleetwarden.ports.stores import Page
 from fleetwarden.web.problems import Malformed
 from fleetwarden.web.texts import TEXT_PATTERN, problem_of_text
 
-__all__ = ["no_query", "page_from", "query_parameters"]
+__all__ = [
+    "history_from",
+    "history_parameters",
+    "no_query",
+    "page_from",
+    "query_parameters",
+    "reason_from",
+    "reason_parameter",
+]
 
 CURSOR_DIGITS_MAX = 18
 TEXT_MAX = 200
+REASON_MAX = 500
+HISTORY_CURSOR = re.compile(r"(A[0-9]{1,18})?(D[0-9]{1,18})?(N[0-9]{1,18})?(X[0-9]{1,18})?", re.ASCII)
 TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,6})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
 
@@ -120,6 +130,39 @@ def _cursor(value: str) -> int:
     if number is None:
         raise _bad("cursor", "is no cursor", "pass on what 'next' of the page before said")
     return number
+
+
+def history_from(request: Request) -> tuple[Micros | None, int, str]:
+    """What a request of a history asks for: since when, how many, and where to go on.  Raises Malformed."""
+    given = _known(request, ("since", "limit", "cursor"))
+    since = _time(given["since"]) if "since" in given else None
+    cursor = given.get("cursor", "")
+    if "cursor" in given and not HISTORY_CURSOR.fullmatch(cursor):
+        raise _bad("cursor", "is no cursor", "pass on what 'next' of the page before said")
+    return since, _limit(given["limit"]) if "limit" in given else 50, cursor
+
+
+def reason_from(request: Request) -> str:
+    """The one parameter `reason` of a request without a body; "" if it is left out.  Raises Malformed."""
+    given = _known(request, ("reason",)).get("reason", "")
+    if len(given) > REASON_MAX or problem_of_text(given):
+        raise _bad("reason", "is no text", f"at most {REASON_MAX} characters")
+    return given
+
+
+def reason_parameter() -> dict[str, Any]:
+    """The same for OpenAPI."""
+    text = {"type": "string", "maxLength": REASON_MAX, "pattern": TEXT_PATTERN}
+    return {"parameters": [{"name": "reason", "in": "query", "required": False, "schema": text, "description": "Why."}]}
+
+
+def history_parameters() -> dict[str, Any]:
+    """The same for OpenAPI."""
+    found = query_parameters((), ())
+    for one in found["parameters"]:
+        if one["name"] == "cursor":
+            one["schema"] = {"type": "string", "pattern": f"^{HISTORY_CURSOR.pattern}$"}
+    return found
 
 
 def query_parameters(filters: Sequence[str], states: Sequence[str]) -> dict[str, Any]:

@@ -12,8 +12,9 @@ from starlette.responses import Response
 
 from fleetwarden.app.listing import TOPICS
 from fleetwarden.domain.actions import ExecutionState, Verdict
+from fleetwarden.domain.desired import ForeignState
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState, WorkState
-from fleetwarden.web import schemas
+from fleetwarden.web import schemas, schemas_wishes
 from fleetwarden.web.addresses import short_id
 from fleetwarden.web.answers import answer
 from fleetwarden.web.callers import AnyCaller, Plane
@@ -45,6 +46,8 @@ LISTED = (
     Listed("work", schemas.Work, schemas.Work, _ALL, WorkState),
     Listed("reports", schemas.Report, schemas.Report, ("kind",), None),
     Listed("freezes", schemas.Freeze, schemas.Freeze, (), None),
+    Listed("overrides", schemas_wishes.ServiceOverride, schemas_wishes.ServiceOverride, ("target",), None),
+    Listed("foreign_changes", schemas_wishes.ForeignChange, schemas_wishes.ForeignChange, _ALL, ForeignState),
     Listed("journal", schemas.Journal, schemas.Journal, ("target", "kind"), None),
 )
 
