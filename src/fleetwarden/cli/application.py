@@ -8,12 +8,18 @@ import typer
 
 import fleetwarden
 from fleetwarden.cli import ending, fleet, serving, starting_out
+from fleetwarden.cli.action import action
 from fleetwarden.cli.approvals import approvals
 from fleetwarden.cli.calling import Common, ConfigOption, TokenOption, UrlOption
+from fleetwarden.cli.doctor import doctor
 from fleetwarden.cli.freeze import freeze
 from fleetwarden.cli.ledger import GROUPS
+from fleetwarden.cli.looking import history, plan
+from fleetwarden.cli.override import adopt, override, reassert
 from fleetwarden.cli.policy import policy
 from fleetwarden.cli.recover import recover
+from fleetwarden.cli.sealed import ledger
+from fleetwarden.cli.storage import db
 from fleetwarden.cli.tokens import tokens
 
 __all__ = ["app"]
@@ -56,5 +62,10 @@ app.command("up")(serving.up)
 app.command("down")(ending.down)
 app.command("status")(fleet.status)
 app.command("explain")(fleet.explain)
-for _group in (approvals, freeze, policy, *GROUPS, recover, tokens):
+app.command("plan")(plan)
+app.command("history")(history)
+app.command("adopt")(adopt)
+app.command("reassert")(reassert)
+app.command("doctor")(doctor)
+for _group in (approvals, override, action, freeze, policy, *GROUPS, ledger, recover, tokens, db):
     app.add_typer(_group)

@@ -89,6 +89,7 @@ class Loop:
         self._threads: dict[str, Thread] = {}
         self._fences: dict[str, tuple[LeaseFence, float]] = {}
         self.states = {one.name: TickState() for one in subscriptions}
+        self.leased = tuple(one.name for one in subscriptions if one.leased)
 
     def start(self) -> None:
         """Start one thread per subscription, and one that watches over them."""

@@ -21,7 +21,20 @@ from fleetwarden.web.guard import Guard
 from fleetwarden.web.openapi import document
 from fleetwarden.web.plane import BODY_LIMIT_BYTES, BODY_TIMEOUT_S, ServedPlane, Serving
 from fleetwarden.web.problems import answer_to_error, answer_to_http_exception, answer_to_invalid_parameter
-from fleetwarden.web.routes import approvals, freezing, ledger, plane, policy, probes, services, tokens, wishes
+from fleetwarden.web.routes import (
+    approvals,
+    epochs,
+    freezing,
+    ledger,
+    plane,
+    policy,
+    probes,
+    proposing,
+    sealed,
+    services,
+    tokens,
+    wishes,
+)
 from fleetwarden.web.sessions import Sessions
 
 __all__ = ["OPENAPI_URL", "PREFIX", "create_app"]
@@ -31,12 +44,15 @@ OPENAPI_URL = "/api/openapi.json"
 API = (
     services.router,
     approvals.router,
+    sealed.router,
     ledger.router,
     freezing.router,
     policy.router,
     tokens.router,
     plane.router,
     wishes.router,
+    epochs.router,
+    proposing.router,
 )
 
 

@@ -14,13 +14,17 @@ from fastapi import Request
 
 from fleetwarden.app.administration import Administration
 from fleetwarden.app.approving import Approving
+from fleetwarden.app.diagnosis import Diagnosis
 from fleetwarden.app.explaining import Explaining
 from fleetwarden.app.fleet_views import FleetViews
 from fleetwarden.app.history import History
 from fleetwarden.app.identity import Caller
+from fleetwarden.app.ledger_export import LedgerExport
 from fleetwarden.app.listing import Lists
 from fleetwarden.app.planning import Planning
+from fleetwarden.app.proposing import Proposing
 from fleetwarden.app.stopping import Stopping
+from fleetwarden.app.storage import EpochOperations
 from fleetwarden.app.wishes import Wishes
 from fleetwarden.ports.system import Clock
 
@@ -36,14 +40,18 @@ class ServedPlane(Protocol):
     clock: Clock
     acting: frozenset[str]
     lists: Lists
+    ledger: LedgerExport
     administration: Administration
     approving: Approving
+    proposing: Proposing
     fleet: FleetViews
     explaining: Explaining
     stopping: Stopping
     wishes: Wishes
     history: History
     planning: Planning
+    epochs: EpochOperations
+    diagnosis: Diagnosis
 
     def authenticate(self, secret: str) -> Caller:
         """The caller behind a token's secret.  Raises Unauthenticated, StoreUnavailable."""

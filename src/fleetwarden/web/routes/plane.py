@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, BackgroundTasks, Depends, Request
+from pydantic import BaseModel
 from starlette.responses import Response
 
 from fleetwarden.web import schemas
@@ -20,6 +21,19 @@ __all__ = ["router"]
 router = APIRouter(tags=["plane"], dependencies=[Depends(no_query)])
 
 
+class Finding(BaseModel):
+    check: str
+    level: Literal["ok", "warning", "error"]
+    told: str
+    hint: str | None
+
+
+class Findings(BaseModel):
+    findings: list[Finding]
+    errors: int
+    warnings: int
+
+
 class ShutdownOrder(ClosedBody):
     """`services` true asks for a stop of every managed service and leaves the plane up; false ends the plane."""
 
@@ -32,6 +46,12 @@ def get_health(_: AnyCaller, plane: Plane) -> Response:
     """The fleet.health.v1 envelope; 503 unless it is healthy."""
     envelope, healthy = plane.fleet.health()
     return answer(envelope, 200 if healthy else 503)
+
+
+@router.get("/doctor", response_model=Findings)
+def examine(caller: AnyCaller, plane: Plane) -> Response:
+    """What is wrong with this plane and its store, and what to do about it."""
+    return answer(plane.diagnosis.examine(caller))
 
 
 @router.post("/shutdown", response_model=schemas.Stopping, status_code=202, openapi_extra=documented(ShutdownOrder))

@@ -1,4 +1,5 @@
-"""Probes for whoever restarts processes: open, without a token, and saying nothing but yes or no."""
+"""Probes for whoever restarts processes: open, without a token, and saying yes or no, and what of
+the plane itself does not move."""
 
 from __future__ import annotations
 
@@ -21,7 +22,10 @@ class Alive(BaseModel):
 
 
 class Ready(BaseModel):
+    """`stalled`: what does not move although the plane serves: overdue passes, leases that nobody holds, a queue."""
+
     status: Literal["ready", "not ready"]
+    stalled: list[str] = []
 
 
 @router.get("/livez", response_model=Alive)
@@ -34,4 +38,5 @@ def is_alive() -> Response:
 def is_ready(plane: Plane) -> Response:
     """The plane serves: its store, its policy and its registry can be read."""
     ready = plane.fleet.ready()
-    return answer({"status": "ready" if ready else "not ready"}, 200 if ready else 503)
+    status = "ready" if ready else "not ready"
+    return answer({"status": status, "stalled": plane.diagnosis.stalled()}, 200 if ready else 503)
