@@ -19,10 +19,11 @@ from fleetwarden.domain.errors import NotCalled, Retryable
 from fleetwarden.domain.fleet import ObservedService, Service
 from fleetwarden.domain.identifiers import Micros
 from fleetwarden.ports.actuation import ActuationCall, FleetActuator
+from fleetwarden.ports.evidence import EvidenceSource, InstanceEvidence
 from fleetwarden.ports.observation import FleetObserver
 from fleetwarden.ports.system import Clock
 
-__all__ = ["DeadlineActuator", "DeadlineObserver"]
+__all__ = ["DeadlineActuator", "DeadlineEvidence", "DeadlineObserver"]
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -144,6 +145,50 @@ class DeadlineObserver:
         raise Retryable(f"observer {self.name} did not answer within {self._bound_s:g} s", code="deadline")
 
     def _end(self, call: _Call[Mapping[str, ObservedService]]) -> None:
+        with self._lock:
+            call.ended = True
+            self._abandoned.discard(call)
+
+
+class DeadlineEvidence:
+    """An EvidenceSource whose captures end: an action waits at most `bound_s` for them, and then goes without.
+
+    `abandoned_max`: with so many given-up captures still running no further one is begun.
+    """
+
+    def __init__(self, clock: Clock, inner: EvidenceSource, *, bound_s: float = 1.0, abandoned_max: int = 4) -> None:
+        self._clock = clock
+        self._inner = inner
+        self._bound_s = bound_s
+        self._abandoned_max = abandoned_max
+        self._lock = Lock()
+        self._abandoned: set[_Call[Sequence[InstanceEvidence]]] = set()
+        self.substrate = inner.substrate
+
+    def capture(
+        self, service: Service, only: frozenset[str] | None, *, lines_max: int, bytes_max: int
+    ) -> Sequence[InstanceEvidence]:
+        """See EvidenceSource; raises Retryable for a capture that did not come back in time."""
+        with self._lock:
+            if len(self._abandoned) >= self._abandoned_max:
+                raise Retryable(f"{len(self._abandoned)} captures of {self.substrate} are hanging", code="deadline")
+        running = _Call(
+            f"capture-{service.name}",
+            lambda: self._inner.capture(service, only, lines_max=lines_max, bytes_max=bytes_max),
+            self._end,
+        )
+        try:
+            running.start()
+        except RuntimeError as error:
+            raise Retryable(f"no thread is left for a capture of {service.name}: {error}") from error
+        if self._clock.wait(running.done, self._bound_s):
+            return running.answer()
+        with self._lock:
+            if not running.ended:
+                self._abandoned.add(running)
+        raise Retryable(f"the output of {service.name} could not be read within {self._bound_s:g} s", code="deadline")
+
+    def _end(self, call: _Call[Sequence[InstanceEvidence]]) -> None:
         with self._lock:
             call.ended = True
             self._abandoned.discard(call)

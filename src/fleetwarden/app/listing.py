@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fleetwarden.app import views, wishes
+from fleetwarden.app.captured import capture_view
 from fleetwarden.app.identity import Caller, Role, require
 from fleetwarden.domain.errors import Misconfigured, NotFound
 from fleetwarden.domain.identifiers import JsonValue, parse_id
@@ -72,7 +73,7 @@ TOPICS: dict[str, Topic] = {
         views.freeze,
         lambda tx, n: _exactly(tx.freezes.list(_at(n)), n, f"freeze F-{n}"),
     ),
-    "overrides": Topic(
+    "service_overrides": Topic(
         "O",
         lambda tx, page: tx.service_overrides.list(page),
         wishes.override_view,
@@ -116,6 +117,7 @@ class Lists:
         seq = parse_id(kind.prefix, name)
         item = kind.show(self._store.read(lambda tx: kind.one(tx, seq)))
         if topic == "executions":
-            rows = self._store.read(lambda tx: tx.executions.of_action(seq))
+            rows, captured = self._store.read(lambda tx: (tx.executions.of_action(seq), tx.captures.of_action(seq)))
             item["history"] = [views.execution(one) for one in rows]
+            item["captured"] = None if captured is None else capture_view(captured)
         return item

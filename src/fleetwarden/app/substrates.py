@@ -14,6 +14,7 @@ from fleetwarden.adapters.substrates.process.substrate import ProcessSubstrate
 from fleetwarden.app.settings import Settings
 from fleetwarden.domain.errors import Misconfigured
 from fleetwarden.ports.actuation import FleetActuator
+from fleetwarden.ports.evidence import EvidenceSource
 from fleetwarden.ports.observation import FleetObserver
 from fleetwarden.ports.system import Clock
 
@@ -34,12 +35,14 @@ class Substrates:
         fallbacks: tuple[str, ...],
         unmanaged: Callable[[Collection[str]], Mapping[str, int]],
         close: Callable[[], None],
+        evidence: tuple[EvidenceSource, ...] = (),
     ) -> None:
         self.observers = observers
         self.actuators = actuators
         self.fallbacks = fallbacks
         self.unmanaged = unmanaged
         self.close = close
+        self.evidence = evidence
 
 
 def build(settings: Settings, clock: Clock, fleet_id: str, on_exit: Callable[[str], None]) -> Substrates:
@@ -54,4 +57,4 @@ def build(settings: Settings, clock: Clock, fleet_id: str, on_exit: Callable[[st
         told = (f"local processes cannot be managed here, so nothing acts on them (dry run): {error}",)
         return Substrates((), {}, told if PROCESS in acting else (), lambda _: {}, lambda: None)
     actuators: dict[str, FleetActuator] = {PROCESS: process.actuator} if PROCESS in acting else {}
-    return Substrates((process.observer,), actuators, (), process.running_besides, process.close)
+    return Substrates((process.observer,), actuators, (), process.running_besides, process.close, (process.evidence,))

@@ -1,4 +1,4 @@
-"""What ends by itself: approvals that nobody answered, and freezes whose end has come.
+"""What ends by itself: approvals that nobody answered, freezes whose end has come, evidence that was kept long enough.
 
 Runs whatever the fleet's health, since time passes for a fleet that cannot be seen, too.  An end is told before it
 comes, where a person could still act on it, and written down when it has come; it never rejects and never grants.
@@ -7,6 +7,7 @@ comes, where a person could still act on it, and written down when it has come; 
 from __future__ import annotations
 
 from fleetwarden.controllers.approvals import ApprovalDesk
+from fleetwarden.controllers.capturing import prune
 from fleetwarden.controllers.wakes import Wakes
 from fleetwarden.domain import freezing
 from fleetwarden.domain.actions import ActionApproval
@@ -33,7 +34,7 @@ class Expiry:
 
     def run(self) -> int:
         """Expire, warn, tell; returns how much of it there was.  Raises StoreUnavailable."""
-        return self._desk.expire_due() + self._warn() + self._tell_ended()
+        return self._desk.expire_due() + self._warn() + self._tell_ended() + prune(self._store)
 
     def _warn(self) -> int:
         warns_s = self._configuration.current().policy.options.approval_warns_s

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fleetwarden.controllers.capturing import CAPTURED
 from fleetwarden.controllers.escalation import escalate
 from fleetwarden.controllers.foreign import remember_left
+from fleetwarden.controllers.rollouts import note_version
 from fleetwarden.domain.actions import ExecutionState, Kind, OutboxRecord, Outcome
 from fleetwarden.domain.identifiers import SECOND, JsonValue
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
@@ -65,7 +67,7 @@ def end_record(
             detail=outcome.detail,
             started_at=record.started_at,
             finished_at=tx.now(),
-            evidence=_evidence(record, outcome, settled_by),
+            evidence=_evidence(tx, record, outcome, settled_by),
         )
     )
     if to is not OutboxState.RECOVERY_PENDING and record.approval_seq is not None:
@@ -76,14 +78,18 @@ def end_record(
     if to is OutboxState.SUCCEEDED and request.kind in WATCHED:
         _watch(tx, record, watch_window_s)
     remember_left(tx, record, to, outcome, settled_by=settled_by)
+    note_version(tx, record, to, outcome)
     _tell(tx, record, to, outcome, settled_by)
     if to is OutboxState.FAILED and not (outcome.dry_run or request.dry_run):
         escalate(tx, record, outcome)
     return ended
 
 
-def _evidence(record: OutboxRecord, outcome: Outcome, settled_by: str) -> Mapping[str, JsonValue]:
+def _evidence(tx: Tx, record: OutboxRecord, outcome: Outcome, settled_by: str) -> Mapping[str, JsonValue]:
     told: dict[str, JsonValue] = {"before": dict(record.request.evidence.facts), **outcome.evidence}
+    captured = tx.captures.digest_of(record.seq) if record.request.kind in CAPTURED else None
+    if captured is not None:
+        told["captured"] = captured
     if settled_by:
         told["settled_by"] = settled_by
     return told

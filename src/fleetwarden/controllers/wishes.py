@@ -10,10 +10,12 @@ from collections import defaultdict
 
 import msgspec
 
+from fleetwarden.controllers.rollouts import rolled_back, why_not_again
 from fleetwarden.domain.desired import ForeignChange, layered
-from fleetwarden.domain.fleet import Fleet
+from fleetwarden.domain.fleet import Fleet, Service
 from fleetwarden.ports.configuration import Configuration
 from fleetwarden.ports.stores import Tx
+from fleetwarden.ports.versions import RanVersion
 
 __all__ = ["as_asked"]
 
@@ -24,13 +26,16 @@ def as_asked(tx: Tx, configuration: Configuration) -> Configuration:
     changes: dict[str, list[ForeignChange]] = defaultdict(list)
     for one in tx.foreign.standing():
         changes[one.service].append(one)
-    names = overrides.keys() | changes.keys()
+    undone = rolled_back(tx)
+    names = overrides.keys() | changes.keys() | undone.keys()
     if not names:
         return configuration
 
     def over(fleet: Fleet) -> Fleet:
         new = {
-            name: layered(fleet.services[name], overrides.get(name), changes.get(name, ()))
+            name: _held_back(
+                layered(fleet.services[name], overrides.get(name), changes.get(name, ())), undone.get(name)
+            )
             for name in names
             if name in fleet.services
         }
@@ -40,3 +45,9 @@ def as_asked(tx: Tx, configuration: Configuration) -> Configuration:
     fleet = over(configuration.fleet)
     last_good = fleet if same else over(configuration.last_good_fleet)
     return msgspec.structs.replace(configuration, fleet=fleet, last_good_fleet=last_good)
+
+
+def _held_back(service: Service, last: RanVersion | None) -> Service:
+    """With the reason why its declared version is not deployed, where a person rolled back from it."""
+    why = "" if last is None else why_not_again(last, service.version)
+    return msgspec.structs.replace(service, rolled_back=why) if why else service

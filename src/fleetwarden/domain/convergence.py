@@ -155,6 +155,8 @@ def _at_rest(service: Service, observed: ObservedService) -> Need | Rest:
     if observed.status is ServiceStatus.DEGRADED:
         return Rest(code="degraded", reason=f"{observed.ready} of {observed.total} ready{_because(observed)}")
     if (differs := versions.differing(service, observed)) is not None:
+        if service.rolled_back:
+            return Rest(code="version_rolled_back", reason=service.rolled_back)
         return _rollout(service, differs)
     if observed.total == 0:
         return _settled(service, "scaled_to_zero", "0 replicas", service.count_wish)
@@ -186,7 +188,7 @@ def beside(need: Need, service: Service, observed: ObservedService) -> Need | No
     what ails it, and the declared one is deployed.
     """
     differs = versions.differing(service, observed) if need.kind is Kind.RESTART else None
-    return None if differs is None else _rollout(service, differs)
+    return None if differs is None or service.rolled_back else _rollout(service, differs)
 
 
 def _because(observed: ObservedService) -> str:
@@ -240,6 +242,8 @@ def still_needed(request: ActionRequest, service: Service, observed: ObservedSer
 def _deploy_still_needed(request: ActionRequest, service: Service, observed: ObservedService) -> str | None:
     if service.desired is DesiredState.STOPPED or observed.presence is not Presence.STARTED:
         return f"{service.name} is not running by now"
+    if service.rolled_back:
+        return service.rolled_back
     differs = versions.differing(service, observed)
     if differs is None:
         return f"{service.name} runs version {service.version} by now"

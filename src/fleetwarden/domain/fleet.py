@@ -143,6 +143,7 @@ class Service(Record):
     state_wish: Wish | None = None
     held: str = ""  # what somebody else set and is held, with the commands that end that
     paused: str = ""  # why nothing is proposed for it at all
+    rolled_back: str = ""  # why the declared version is not deployed: a person rolled back from it
 
     @property
     def substrate(self) -> str:

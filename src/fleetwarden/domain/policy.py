@@ -45,8 +45,8 @@ DEFAULTS = "defaults"  # what a decision says where no rule matched
 class Situation(Record):
     """What holds outside policy and ledger right now, said in sentences that name owner and reason; empty = nothing.
 
-    `freeze_file` is the path of a FREEZE file that exists.  `storm` denies; `min_healthy` asks for a person, and so does
-    `irreversible`, which says why what is asked for cannot be undone.
+    `freeze_file` is the path of a FREEZE file that exists.  `storm` denies; `min_healthy` asks for a person, and
+    so does `irreversible`, which says why what is asked for cannot be undone.
     """
 
     freezes: tuple[str, ...] = ()

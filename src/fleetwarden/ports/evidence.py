@@ -7,7 +7,7 @@ for a bounded time.  Reading it is a courtesy to whoever asks later: it never ho
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from fleetwarden.domain.actions import Record
 from fleetwarden.domain.fleet import Service
@@ -30,6 +30,7 @@ class InstanceEvidence(Record):
     cut: bool = False
 
 
+@runtime_checkable
 class EvidenceSource(Protocol):
     """Reads evidence of one substrate.  Calls come from several threads at once."""
 

@@ -27,13 +27,15 @@ from fleetwarden.domain.fleet import (
     ServiceStatus,
 )
 from fleetwarden.domain.identifiers import JsonValue, Micros
+from fleetwarden.domain.versions import ROLLOUTS
 from fleetwarden.ports.actuation import ActuationCall
+from fleetwarden.ports.evidence import InstanceEvidence
 from fleetwarden.ports.system import Clock
 
 __all__ = ["Answer", "Delivery", "Effect", "FakeSubstrate"]
 
 _Step: TypeAlias = tuple[int, Callable[[], object]]  # the instance, and what happens to it
-KINDS = frozenset({Kind.RESTART, Kind.SCALE, Kind.STOP, Kind.START})
+KINDS = frozenset({Kind.RESTART, Kind.SCALE, Kind.STOP, Kind.START, Kind.DEPLOY, Kind.ROLLBACK})
 
 
 class Answer(StrEnum):
@@ -84,6 +86,7 @@ class _Instance:
     key: str
     started_at: Micros
     ready_at: float
+    version: str = ""
     alive: bool = True
     well: bool = True
 
@@ -93,7 +96,7 @@ class _State:
     presence: Presence = Presence.NEVER_STARTED
     slots: dict[int, _Instance] = field(default_factory=dict)
     stop_key: str = ""
-    version: str = ""
+    version: str = ""  # what was started last, for what is started again
     writer: str = ""  # who set it last, besides us
 
 
@@ -145,6 +148,8 @@ class FakeSubstrate:
         self.hidden: set[str] = set()  # left out of every observation
         self.blurred: set[str] = set()  # observed, and nobody can tell whether it is well
         self.failing = ""  # why observing fails altogether; "" = it does not
+        self.said: dict[tuple[str, int], Sequence[str]] = {}  # the output of a service's slot
+        self.mute = ""  # why no evidence can be had; "" = it can
         self._clock = clock
         self._deadline_s = deadline_s
         self._deliver = deliver or (lambda _: Delivery())
@@ -181,6 +186,7 @@ class FakeSubstrate:
             status = ServiceStatus.UP
         else:
             status = ServiceStatus.DEGRADED if ready or starting else ServiceStatus.DOWN
+        versions = {one.version for one in state.slots.values()} or {state.version}
         return ObservedService(
             name=service.name,
             observed_at=at,
@@ -190,7 +196,7 @@ class FakeSubstrate:
             ready=ready,
             existing=sum(one.alive for one in state.slots.values()),
             total=len(instances),
-            version=state.version,
+            version=next(iter(versions)) if len(versions) == 1 else "",
             instances=instances,
             stop_key=state.stop_key,
             writer=state.writer,
@@ -204,8 +210,34 @@ class FakeSubstrate:
         else:
             status = InstanceStatus.UP if self._clock.monotonic() >= one.ready_at else InstanceStatus.STARTING
         return ObservedInstance(
-            id=str(index), status=status, started_at=one.started_at, identity=one.identity, key=one.key
+            id=str(index),
+            status=status,
+            started_at=one.started_at,
+            identity=one.identity,
+            key=one.key,
+            version=one.version,
         )
+
+    # ------------------------------------------------------------------------------------------------ evidence
+    def capture(
+        self, service: Service, only: frozenset[str] | None, *, lines_max: int, bytes_max: int
+    ) -> Sequence[InstanceEvidence]:
+        """See EvidenceSource; what `said` holds of a slot is its output."""
+        if self.mute:
+            raise Retryable(f"{self.name} gives no evidence: {self.mute}")
+        with self._lock:
+            slots = sorted(self._state(service.name).slots.items())
+            return [
+                InstanceEvidence(
+                    id=str(index),
+                    status="alive" if one.alive else "gone",
+                    version=one.version,
+                    started_at=one.started_at,
+                    lines=tuple(line[-bytes_max:] for line in self.said.get((service.name, index), ()))[-lines_max:],
+                )
+                for index, one in slots
+                if only is None or str(index) in only
+            ]
 
     # ------------------------------------------------------------------------------------------------ actuator
     def deadline_s(self, request: ActionRequest, service: Service) -> float:  # noqa: ARG002 - the port's
@@ -214,6 +246,8 @@ class FakeSubstrate:
     def refusal(self, request: ActionRequest, service: Service) -> str | None:
         if service.substrate != self.substrate:
             return f"{service.name} is not served by {self.name}"
+        if request.kind in ROLLOUTS and not request.params.get("version"):
+            return f"{request.kind} {service.name} needs the param 'version'"
         return None if request.kind in self.kinds else f"{request.kind} is not served by {self.name}"
 
     def actuate(self, call: ActuationCall) -> Outcome:
@@ -321,15 +355,19 @@ class FakeSubstrate:
         state, params = self._state(call.request.target), call.request.params
         kind, key = call.request.kind, call.key
 
-        def start(indexes: Iterable[int]) -> list[_Step]:
-            return [(index, partial(self._start, state, index, key)) for index in indexes]
+        def start(indexes: Iterable[int], version: str = "") -> list[_Step]:
+            return [(index, partial(self._start, state, index, key, version)) for index in indexes]
 
         def end(indexes: Iterable[int]) -> list[_Step]:
             return [(index, partial(state.slots.pop, index)) for index in indexes]
 
         slots = sorted(state.slots)
+        if kind in ROLLOUTS:
+            version = str(params["version"])
+            return start((i for i in slots if state.slots[i].version != version or not state.slots[i].alive), version)
         if kind == Kind.START:
             wanted = int(params.get("replicas", call.service.replicas))
+            state.version = state.version or call.service.version
             return start(i for i in range(wanted) if i not in state.slots or not state.slots[i].alive)
         if kind == Kind.RESTART:
             chosen = slots if "replica" not in params else [int(params["replica"])]
@@ -342,14 +380,18 @@ class FakeSubstrate:
         *others, last = slots or [-1]  # with the last one gone it is stopped
         return [*end(others), (last, partial(self._stopped, state, last, key))]
 
-    def _start(self, state: _State, index: int, key: str) -> None:
+    def _start(self, state: _State, index: int, key: str, version: str = "") -> None:
+        """A fresh instance in that slot; of the version that it had, or that was started last, unless one is given."""
         self._made += 1
+        had = state.slots[index].version if index in state.slots else state.version
+        state.version = version or had
         state.presence, state.stop_key = Presence.STARTED, ""
         state.slots[index] = _Instance(
             identity=f"{self.name}-{self._made}",
             key=key,
             started_at=self._clock.now(),
             ready_at=self._clock.monotonic() + self.start_s,
+            version=version or had,
         )
 
     @staticmethod
@@ -372,11 +414,16 @@ class FakeSubstrate:
         self._told(line)
 
     # ------------------------------------------------------------------------------------------------ the world
-    def boot(self, name: str, replicas: int = 1, *, key: str = "") -> None:
+    def boot(self, name: str, replicas: int = 1, *, key: str = "", version: str = "") -> None:
         """Have the service run already, as if it had been started under `key`."""
         with self._lock:
             for index in range(replicas):
-                self._start(self._state(name), index, key)
+                self._start(self._state(name), index, key, version)
+
+    def versions(self, name: str) -> Mapping[int, str]:
+        """The truth: the version of each slot."""
+        with self._lock:
+            return {index: one.version for index, one in sorted(self._state(name).slots.items())}
 
     def scaled(self, name: str, replicas: int, *, by: str = "") -> None:
         """Somebody else sets the wanted count: slots are made and taken away as by a scale of ours."""
@@ -401,6 +448,8 @@ class FakeSubstrate:
         with self._lock:
             state = self._state(name)
             state.version, state.writer = version, by
+            for one in state.slots.values():
+                one.version = version
 
     def crash(self, name: str, index: int) -> bool:
         """Kill one instance; returns whether there was a live one.  Its slot stays."""

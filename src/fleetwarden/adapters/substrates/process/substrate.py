@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from fleetwarden.adapters.substrates.process.actuator import ProcessActuator
+from fleetwarden.adapters.substrates.process.evidence import ProcessEvidence
 from fleetwarden.adapters.substrates.process.logs import Logs
 from fleetwarden.adapters.substrates.process.observer import ProcessObserver
 from fleetwarden.adapters.substrates.process.signalling import PosixSignaller, Signaller
@@ -22,7 +23,7 @@ __all__ = ["ProcessSubstrate"]
 
 
 class ProcessSubstrate:
-    """`observer` and `actuator` for the local processes of one fleet on one host.
+    """`observer`, `actuator` and `evidence` for the local processes of one fleet on one host.
 
     `fleet`: the fleet's id, a name; it has to stay the same over restarts of the plane.  `host`: this host's name.
     `data`: the data folder; slots go to `processes/`, output to `logs/`.  `environment`: what children inherit, without
@@ -51,6 +52,7 @@ class ProcessSubstrate:
         self.supervisor = Supervisor(clock, fleet=fleet, host=host, data=data, on_exit=on_exit, pidfds=pidfds)
         self.logs = Logs(clock, data / "logs", bytes_max=log_bytes_max, kept=logs_kept)
         self.observer = ProcessObserver(self.supervisor, inherited, probes_max=probes_max)
+        self.evidence = ProcessEvidence(self.supervisor, self.logs)
         self.actuator = ProcessActuator(
             self.supervisor, spawner or PosixSpawner(), signaller or PosixSignaller(), self.logs, inherited
         )

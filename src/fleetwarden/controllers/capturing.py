@@ -1,0 +1,107 @@
+"""Reading what an action is about to destroy, right before it: never a reason not to act.
+
+The executor asks here between its last look and the fence, and keeps the answer in the transaction of the fence; so it
+is there whatever becomes of the plane during the call.  Secrets are taken out before anything is kept.  Whatever goes
+wrong here is noted in what is kept, and stops nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import structlog
+
+from fleetwarden.domain.actions import Kind, OutboxRecord
+from fleetwarden.domain.errors import FleetError, Refused
+from fleetwarden.domain.fleet import Service
+from fleetwarden.domain.identifiers import SECOND, JsonValue, Micros, canonical_json, plain
+from fleetwarden.domain.scrubbing import scrubbed
+from fleetwarden.ports.evidence import EvidenceSource, InstanceEvidence
+from fleetwarden.ports.stores import Store, Tx
+
+__all__ = ["CAPTURED", "KEPT_FOR", "Capturing", "keep", "prune"]
+
+log = structlog.get_logger(__name__)
+CAPTURED = frozenset({Kind.RESTART, Kind.STOP, Kind.DEPLOY, Kind.ROLLBACK})
+LINES_MAX = 100  # of one replica
+BYTES_MAX = 16 * 1024  # of one replica
+TOTAL_BYTES_MAX = 128 * 1024  # of all of them, as it is stored
+INSTANCES_MAX = 32
+KEPT_FOR: Micros = 30 * 86_400 * SECOND
+
+
+class Capturing:
+    """Reads evidence by substrate; one without a source has none."""
+
+    def __init__(self, sources: Mapping[str, EvidenceSource]) -> None:
+        self._sources = dict(sources)
+
+    def before(self, record: OutboxRecord, service: Service | None) -> Mapping[str, JsonValue] | None:
+        """What is to be kept of this action's target, or None where nothing is destroyed.  Never raises."""
+        request = record.request
+        if request.kind not in CAPTURED or request.dry_run or service is None:
+            return None
+        source = self._sources.get(service.substrate)
+        if source is None:
+            return None
+        only = frozenset({str(request.params["replica"])}) if "replica" in request.params else None
+        try:
+            found = source.capture(service, only, lines_max=LINES_MAX, bytes_max=BYTES_MAX)
+            return _body(found)
+        except FleetError as error:
+            log.warning("evidence not captured", action=record.id, error=str(error))
+            return {"instances": [], "problem": scrubbed(f"not captured: {error}")}
+        except Exception as error:  # a source may be anybody's code
+            log.exception("evidence not captured", action=record.id)
+            return {"instances": [], "problem": scrubbed(f"not captured: {type(error).__name__}: {error}")}
+
+
+def _body(found: Sequence[InstanceEvidence]) -> Mapping[str, JsonValue]:
+    """Clean and small enough to be stored: where it is too much, every replica loses its oldest lines."""
+    kept, lines_max = list(found[:INSTANCES_MAX]), LINES_MAX
+    while True:
+        instances = [_clean(one, lines_max) for one in kept]
+        body: dict[str, JsonValue] = {"instances": instances}
+        if len(found) > len(kept):
+            body["problem"] = f"{len(found) - len(kept)} more replicas are not captured"
+        if len(canonical_json(body)) <= TOTAL_BYTES_MAX or lines_max == 0:
+            return body
+        lines_max //= 2
+
+
+def _clean(one: InstanceEvidence, lines_max: int) -> dict[str, JsonValue]:
+    lines = [scrubbed(line) for line in one.lines]
+    kept: list[str] = []
+    size = 0
+    for line in reversed(lines[-lines_max:] if lines_max else []):
+        size += len(line.encode(errors="replace")) + 1
+        if size > BYTES_MAX:
+            break
+        kept.append(line.encode(errors="replace").decode())
+    return {
+        **plain(one),
+        "ended": scrubbed(one.ended),
+        "lines": kept[::-1],
+        "cut": one.cut or len(kept) < len(lines),
+    }
+
+
+def keep(tx: Tx, action_seq: int, body: Mapping[str, JsonValue] | None) -> None:
+    """Keep it, in the transaction of the fence.  What the store refuses is left out, and nothing is stopped by it."""
+    if body is None:
+        return
+    try:
+        tx.captures.put(action_seq, body)
+    except Refused as error:  # raised before any statement is sent
+        log.warning("evidence not kept", action=action_seq, error=str(error))
+
+
+def prune(store: Store) -> int:
+    """Delete what has been kept for its time; an idle pass only reads.  Raises StoreUnavailable."""
+    due = store.read(_due)
+    return store.transact("prune_evidence", lambda tx: tx.captures.prune(tx.now() - KEPT_FOR)) if due else 0
+
+
+def _due(tx: Tx) -> bool:
+    oldest = tx.captures.oldest()
+    return oldest is not None and oldest < tx.now() - KEPT_FOR

@@ -1,0 +1,47 @@
+"""Taking secrets out of what a program wrote, before it is kept.
+
+Bounded patterns over single lines: addresses with a password in them, Authorization headers, words that are named like
+a secret with a value beside them, and tokens that can be told by their form.  What is masked is gone for good.  It
+cannot know every secret that a program may print; it must never make a line longer without need, or fail.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["MASK", "scrubbed"]
+
+MASK = "***"
+_LINE_MAX = 4096  # characters that are looked at and kept of one line
+_NAMED = (
+    r"(?:[A-Za-z0-9]+[_.-])*"
+    r"(?:password|passwd|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credentials?)"
+)
+_RULES: tuple[tuple[re.Pattern[str], str], ...] = (
+    # scheme://user:password@host, scheme://token@host
+    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)([^\s/@:]{0,256}):[^\s/]{1,1024}@"), rf"\1\2:{MASK}@"),
+    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)[^\s/@:]{8,512}@"), rf"\1{MASK}@"),
+    # Authorization: anything up to the end of a quoted value or of the line
+    (re.compile(r"(?i)\b((?:proxy-)?authorization[\"']?\s{0,8}[:=]\s{0,8}[\"']?)[^\"'\r\n]{1,4096}"), rf"\1{MASK}"),
+    (re.compile(r"(?i)\b((?:set-)?cookie[\"']?\s{0,8}[:=]\s{0,8}[\"']?)[^\"'\r\n]{1,4096}"), rf"\1{MASK}"),
+    (re.compile(r"(?i)\b(bearer|basic)\s{1,8}[A-Za-z0-9._~+/=-]{8,4096}"), rf"\1 {MASK}"),
+    # NAME=value, "name": "value", --name value
+    (re.compile(rf"(?i)\b({_NAMED})([\"']?\s{{0,8}}[:=]\s{{0,8}})\"[^\"]{{0,4096}}\""), rf'\1\2"{MASK}"'),
+    (re.compile(rf"(?i)\b({_NAMED})([\"']?\s{{0,8}}[:=]\s{{0,8}})'[^']{{0,4096}}'"), rf"\1\2'{MASK}'"),
+    (re.compile(rf"(?i)\b({_NAMED})([\"']?\s{{0,8}}[:=]\s{{0,8}})(?![\"'\s])[^\s,;&\"']{{1,4096}}"), rf"\1\2{MASK}"),
+    (re.compile(rf"(?i)(--{_NAMED})\s{{1,8}}[^\s-][^\s]{{0,4096}}"), rf"\1 {MASK}"),
+    # by their form: our own tokens, JSON web tokens, well-known prefixes
+    (re.compile(r"\bfw_[A-Za-z0-9_-]{8,512}"), f"fw_{MASK}"),
+    (re.compile(r"\beyJ[A-Za-z0-9_-]{8,4096}\.[A-Za-z0-9_-]{4,4096}\.[A-Za-z0-9_-]{0,4096}"), MASK),
+    (re.compile(r"\b(?:gh[pousr]_|github_pat_|glpat-|xox[abprs]-|sk-|sk_live_|AKIA)[A-Za-z0-9_-]{10,512}"), MASK),
+    (re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.{0,4096}"), MASK),
+)
+
+
+def scrubbed(line: str) -> str:
+    """The line without what looks like a secret and without control characters, at most 4,096 characters of it."""
+    if len(line) > _LINE_MAX:
+        line = line[:_LINE_MAX] + "…"
+    for pattern, masked in _RULES:
+        line = pattern.sub(masked, line)
+    return "".join(one if one == "\t" or one.isprintable() else "�" for one in line)
