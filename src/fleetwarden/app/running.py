@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from fleetwarden.adapters.files.checkpoints import KEY_FILE
 from fleetwarden.adapters.system import SystemClock
 from fleetwarden.app.settings import Settings
 from fleetwarden.domain.actions import Record
@@ -27,6 +28,7 @@ __all__ = [
     "forget_token",
     "keep_token",
     "kept_token",
+    "ledger_key_file",
     "prepare_data_folder",
     "running_plane",
     "system_clock",
@@ -116,6 +118,11 @@ def prepare_data_folder(settings: Settings) -> Path:
     if not os.access(folder, os.W_OK | os.X_OK):
         raise Misconfigured(f"the data folder {folder} is not writable", hint="FLEET_DATA_DIR names another")
     return folder
+
+
+def ledger_key_file(settings: Settings) -> Path:
+    """Where the key of the ledger's checkpoints lies, once one was written."""
+    return settings.fleet_data_dir / KEY_FILE
 
 
 def token_file(settings: Settings) -> Path:

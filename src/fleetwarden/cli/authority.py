@@ -30,6 +30,9 @@ class Authority(Protocol):
 
     def show(self, topic: str, name: str) -> Item: ...
 
+    def ledger_page(self, cursor: str | None) -> Item:
+        """`{items, next}` of the sealed ledger's export; no cursor: from the beginning."""
+
     def freeze_status(self) -> Item: ...
 
     def freeze(self, *, reason: str, for_s: float | None, scope: str, value: str) -> Item:
@@ -78,6 +81,9 @@ class RemoteAuthority:
     def show(self, topic: str, name: str) -> Item:
         return self._get(f"/{topic}/{quoted(name)}")
 
+    def ledger_page(self, cursor: str | None) -> Item:
+        return self._get("/ledger/export", {"cursor": cursor})
+
     def freeze_status(self) -> Item:
         return self._get("/freeze")
 
@@ -114,6 +120,7 @@ class LocalAuthority:
 
         self._lists, self._administration = offline.lists, offline.administration
         self._store = offline.store
+        self._ledger = offline.ledger
         self._caller = local_admin()
 
     def knows(self, secret: str | None) -> bool:
@@ -141,6 +148,9 @@ class LocalAuthority:
 
     def show(self, topic: str, name: str) -> Item:
         return dict(self._lists.show(self._caller, topic, name))
+
+    def ledger_page(self, cursor: str | None) -> Item:
+        return dict(self._ledger.page(self._caller, cursor))
 
     def freeze_status(self) -> Item:
         return dict(self._administration.freeze_status(self._caller))

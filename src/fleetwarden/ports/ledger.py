@@ -13,7 +13,7 @@ from fleetwarden.domain.actions import Record
 from fleetwarden.domain.identifiers import JsonValue, Micros
 from fleetwarden.domain.sealing import Seal
 
-__all__ = ["CheckpointLog", "KeptText", "Ledger", "LedgerItem", "Texts"]
+__all__ = ["Checkpoint", "CheckpointLog", "KeptText", "Ledger", "LedgerItem", "Texts"]
 
 LedgerItem = Mapping[str, JsonValue]
 
@@ -35,6 +35,9 @@ class Ledger(Protocol):
 
     def entries(self, after: int, upto: int) -> Sequence[LedgerItem]:
         """Entries with `after` < position ≤ `upto`, in order, each with its row (null if that is gone)."""
+
+    def next_position(self, after: int) -> int | None:
+        """The lowest position > `after` that an entry has."""
 
     def seals(self, after: int, upto: int) -> Sequence[Seal]:
         """Seals with `after` < last ≤ `upto`, in order."""
@@ -77,11 +80,23 @@ class Texts(Protocol):
         """Texts with a higher digest, in that order."""
 
 
+class Checkpoint(Record):
+    """A seal as it was signed at `at`.  `signature`: `hmac-sha256:` and 64 hex digits over the rest."""
+
+    number: int
+    digest: str
+    at: Micros
+    signature: str
+
+
 class CheckpointLog(Protocol):
     """Where the newest seal is signed and written down outside the store."""
 
-    def write(self, seal: Seal) -> None:
-        """Sign and append.  Raises StoreUnavailable if that cannot be made durable."""
+    def write(self, seal: Seal, at: Micros) -> Checkpoint:
+        """Sign and append.  Raises StoreUnavailable if that cannot be made durable, Misconfigured for a bad key."""
 
-    def newest(self) -> int:
-        """The number of the newest seal that was written down, 0 if there is none."""
+    def newest(self) -> Checkpoint | None:
+        """The one that was written last."""
+
+    def all(self) -> Sequence[Checkpoint]:
+        """Every one, oldest first.  Raises StoreUnavailable: cannot be read, or is no list of checkpoints."""

@@ -50,6 +50,9 @@ _OPEN = _L.c.position.is_(None)
 _DUE = Statement(sa.select(_L.c.seq).where(_OPEN, feed.finished(_L.c.xact)).order_by(_L.c.xact, _L.c.seq).limit(1))
 _TIP = Statement(sa.select(*_SEALS.c).order_by(_SEALS.c.number.desc()).limit(1))
 _INSERT_SEAL = Statement(write(_SEALS).returning(_SEALS.c.number))
+_NEXT = Statement(
+    sa.select(_L.c.position).where(_L.c.position > param("after")).order_by(_L.c.position).limit(1),
+)
 _SEALS_BETWEEN = Statement(
     sa.select(*_SEALS.c)
     .where(_SEALS.c.last > param("after"), _SEALS.c.last <= param("upto"))
@@ -188,6 +191,10 @@ class StoredLedger:
             row = dict(zip(SEALED[kind], content, strict=True))
             items.append(_item(kind, position, seq, ref, told, None if row["seq"] is None else row))
         return items
+
+    def next_position(self, after: int) -> int | None:
+        row = self._session.row(_NEXT, after=after)
+        return None if row is None else int(row[0])
 
     def seals(self, after: int, upto: int) -> Sequence[Seal]:
         return [_seal(row) for row in self._session.rows(_SEALS_BETWEEN, after=after, upto=upto)]

@@ -24,6 +24,7 @@ from fleetwarden.web.texts import TEXT_PATTERN, problem_of_text
 __all__ = [
     "history_from",
     "history_parameters",
+    "known_query",
     "no_query",
     "page_from",
     "query_parameters",
@@ -41,6 +42,11 @@ TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,6})?([Zz]|[+-]\d\d:
 def no_query(request: Request) -> None:
     """A dependency of routes that take no query parameters.  Raises Malformed for any."""
     _known(request, ())
+
+
+def known_query(request: Request, allowed: Sequence[str]) -> None:
+    """Refuse parameters that the route does not take, and doubled ones.  Raises Malformed."""
+    _known(request, allowed)
 
 
 def _known(request: Request, allowed: Sequence[str]) -> dict[str, str]:

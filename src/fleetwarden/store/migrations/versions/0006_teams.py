@@ -5,7 +5,9 @@ The changes as they were then, written out.  Revision 0006, down_revision 0005.
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Mapping
 
 import sqlalchemy as sa
 from alembic import op
@@ -26,9 +28,11 @@ _VOTES = sa.Table(
     sa.Column("at", _BIG, nullable=False),
 )
 
+_LEDGER = sa.table("ledger", *(sa.column(one) for one in ("kind", "ref", "digest", "xact")))
+
 
 def upgrade() -> None:
-    """Add the columns, make the table, and take over the votes that the approvals already carry."""
+    """Add the columns, make the table, and take over the votes that the approvals already carry, under seal."""
     op.add_column("tokens", sa.Column("teams", sa.Text(), nullable=False, server_default="[]"))
     op.add_column("approvals", sa.Column("warned_at", _BIG, nullable=True))
     op.add_column("freezes", sa.Column("told_at", _BIG, nullable=True))
@@ -51,14 +55,27 @@ def _take_over() -> None:
     connection = op.get_bind()
     rows = connection.execute(sa.text("SELECT seq, votes FROM approvals WHERE votes <> '[]' ORDER BY seq"))
     for seq, votes in rows.fetchall():
-        for vote in json.loads(votes):
-            connection.execute(
-                sa.insert(_VOTES).values(
-                    approval_seq=seq,
-                    person=vote["by"],
-                    decision=vote["decision"],
-                    reason=vote.get("reason", ""),
-                    teams="[]",
-                    at=vote["at"],
-                )
-            )
+        told = [{**vote, "reason": vote.get("reason", ""), "teams": []} for vote in json.loads(votes)]
+        written = sa.text("UPDATE approvals SET votes = :votes WHERE seq = :seq")
+        connection.execute(written, {"votes": _canonical(told), "seq": seq})
+        for vote in told:
+            row = {
+                "approval_seq": seq,
+                "person": vote["by"],
+                "decision": vote["decision"],
+                "reason": vote["reason"],
+                "teams": "[]",
+                "at": vote["at"],
+            }
+            [number] = connection.execute(sa.insert(_VOTES).values(row).returning(_VOTES.c.seq)).scalars()
+            connection.execute(sa.insert(_LEDGER), _entry({"seq": number, **row}))
+
+
+def _entry(row: Mapping[str, object]) -> dict[str, object]:
+    """What enters the vote into the sealed ledger, as revision 0005 enters what came before it."""
+    body = _canonical({"row": row, "table": "votes"}).encode()
+    return {"kind": "votes", "ref": row["seq"], "digest": "sha256:" + hashlib.sha256(body).hexdigest(), "xact": 0}
+
+
+def _canonical(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
