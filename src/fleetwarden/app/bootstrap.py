@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import structlog
 
 import fleetwarden
-from fleetwarden.adapters.deadlines import DeadlineActuator, DeadlineEvidence, DeadlineObserver
+from fleetwarden.adapters.deadlines import DeadlineActuator, DeadlineObserver
 from fleetwarden.adapters.files.checkpoints import CheckpointFile
 from fleetwarden.adapters.files.folder import ConfigurationFolder
 from fleetwarden.adapters.notify import JournalNotifier
@@ -69,7 +69,6 @@ from fleetwarden.domain.fleet import Service
 from fleetwarden.domain.health import FleetHealthEvidence
 from fleetwarden.ports.actuation import FleetActuator
 from fleetwarden.ports.configuration import ConfigurationSource
-from fleetwarden.ports.evidence import EvidenceSource
 from fleetwarden.ports.observation import FleetObserver
 from fleetwarden.ports.stores import Store, Tx
 from fleetwarden.ports.system import Clock, IdSource, Notifier
@@ -137,10 +136,8 @@ class Plane:
         served = {**built.actuators, **put.actuators} if actuators is None else dict(actuators)
         self._actuators = {name: self._bounded(one) for name, one in served.items()}
         watching = [*built.observers, *put.observers] if observers is None else observers
-        sources = [one for one in (*built.evidence, *watching, *served.values()) if isinstance(one, EvidenceSource)]
-        self._evidence: dict[str, EvidenceSource] = {
-            one.substrate: one if self._by_hand else DeadlineEvidence(self.clock, one) for one in sources
-        }
+        sources = (*built.evidence, *watching, *served.values())
+        self._evidence = substrates.evidence_of(sources, None if self._by_hand else self.clock)
         self._sightings = Sightings(
             self.store,
             [one if self._by_hand else DeadlineObserver(self.clock, one) for one in watching],
@@ -386,9 +383,6 @@ class Plane:
         self.diagnosis = Diagnosis(
             self.store, self.clock, self.supervision, self.loop.states, self.loop.leased, facts.fallbacks
         )
-        self.wishes = Wishes(self.store, self.configuration, self.wakes)
-        self.history = History(self.store)
-        self.planning = Planning(self.reconciler, on=settings.fleet_reconciler)
         self.explaining = Explaining(self.store, self.configuration, self.fleet, self.restraint)
         self.stopping = Stopping(
             self.clock, self.ids, self.store, self.configuration, self._sightings, self.gate, self.reconciler
