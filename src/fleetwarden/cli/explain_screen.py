@@ -34,6 +34,8 @@ def show_explanation(screen: Screen, body: Item, words: Words) -> None:
         screen.line(f"Nothing is proposed: {localised(str(body.get('reason') or ''), now)}.", indent=2)
         if decision:
             _past(screen, body, now)
+    for note in body.get("notes") or ():
+        screen.line(words(localised(str(note), now)), indent=2)
     _conditions(screen, body, words, now)
     _follow(screen, body, words, now)
 

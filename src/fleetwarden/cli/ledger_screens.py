@@ -77,6 +77,13 @@ def _journal(item: Item, now: Any) -> Sequence[object]:
     return item["id"], shown(item["at"], now), item["severity"], item["kind"], item.get("actor") or "–", summary
 
 
+def _foreign_change(item: Item, now: Any) -> Sequence[object]:
+    what = f"{item['target']}: {item['field']} {item['before']} → {item['after']}"
+    until = f" until {shown(item['hold_until'], now)}" if item["state"] == "held" and item.get("hold_until") else ""
+    told = localised(str(item.get("note") or ""), now)
+    return item["id"], shown(item["at"], now), what, f"{item['state']}{until}", item.get("writer") or "–", told
+
+
 LAYOUTS: Mapping[str, Layout] = {
     "decisions": Layout(
         ("ID", "TIME", "WHAT", "VERDICT", "ASKED BY", "LED TO", "WHY"), _decision, "no decision on record"
@@ -85,6 +92,9 @@ LAYOUTS: Mapping[str, Layout] = {
     "actions": Layout(("ID", "TIME", "WHAT", "STATE", "DECISION", "DETAIL"), _action, "no action on record"),
     "work": Layout(("ID", "TIME", "WHAT", "STATE", "TRIES", "DETAIL"), _work, "no work on record"),
     "reports": Layout(("ID", "TIME", "KIND", "STATUS", "WHAT"), _report, "no report yet"),
+    "foreign_changes": Layout(
+        ("ID", "TIME", "WHAT", "NOW", "SET BY", "NOTE"), _foreign_change, "nobody else changed anything"
+    ),
     "journal": Layout(("ID", "TIME", "SEVERITY", "TOPIC", "WHO", "WHAT"), _journal, "the journal is empty"),
 }
 

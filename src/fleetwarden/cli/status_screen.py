@@ -105,6 +105,7 @@ def why(item: Item, now: Any) -> str:
 
 def _warnings(body: Item) -> list[str]:
     told = [str(one) for one in body.get("warnings") or ()]
+    told += [str(note) for one in body.get("services") or () for note in one.get("notes") or ()]
     return told + [str(one["scaling_warning"]) for one in body.get("services") or () if one.get("scaling_warning")]
 
 
@@ -127,6 +128,8 @@ def show_one(screen: Screen, item: Item) -> None:
     if rows:
         screen.line()
         screen.table(("INSTANCE", "STATE", "PID", "PORT", "VERSION", "STARTED", "DETAIL"), rows, tones=TONES)
+    for note in item.get("notes") or ():
+        screen.line(f"! {localised(str(note), now)}", indent=2, tone="warn")
     if item.get("scaling_warning"):
         screen.line(f"! {item['scaling_warning']}", indent=2, tone="warn")
 

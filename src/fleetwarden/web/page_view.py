@@ -135,7 +135,8 @@ def read_page(plane: ServedPlane, caller: Caller, *, still: bool | None) -> Flee
 
 def _warnings(status: words.Item) -> list[str]:
     scaling = [one["scaling_warning"] for one in status["services"] if one.get("scaling_warning")]
-    return [*status["warnings"], *scaling]
+    notes = [note for one in status["services"] for note in one["notes"]]
+    return [*status["warnings"], *notes, *scaling]
 
 
 def _freezes(frozen: words.Item, now: str) -> list[str]:

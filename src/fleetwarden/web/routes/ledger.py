@@ -46,7 +46,7 @@ LISTED = (
     Listed("work", schemas.Work, schemas.Work, _ALL, WorkState),
     Listed("reports", schemas.Report, schemas.Report, ("kind",), None),
     Listed("freezes", schemas.Freeze, schemas.Freeze, (), None),
-    Listed("overrides", schemas_wishes.ServiceOverride, schemas_wishes.ServiceOverride, ("target",), None),
+    Listed("service_overrides", schemas_wishes.ServiceOverride, schemas_wishes.ServiceOverride, ("target",), None),
     Listed("foreign_changes", schemas_wishes.ForeignChange, schemas_wishes.ForeignChange, _ALL, ForeignState),
     Listed("journal", schemas.Journal, schemas.Journal, ("target", "kind"), None),
 )
