@@ -41,6 +41,8 @@ def warn(rules: Sequence[tuple[Node, Rule]], findings: Findings) -> None:
             findings.warn(node, f"this rule never decides: {first.where} selects the same and {why}")
         _warn_kind(node, rule, findings)
         _warn_idle_blocks(node, rule, findings)
+        if rule.approvers is not None and rule.approvers.teams == () and rule.tier is not Tier.FORBIDDEN:
+            findings.warn(node, "approvers: an empty list of teams is nobody: what this rule asks cannot be granted")
 
 
 def _selection(rule: Rule) -> tuple[str, ...]:
@@ -60,7 +62,12 @@ def _warn_kind(node: Node, rule: Rule, findings: Findings) -> None:
 
 def _warn_idle_blocks(node: Node, rule: Rule, findings: Findings) -> None:
     if rule.tier is Tier.FORBIDDEN:
-        given = {"rate_limit": rule.rate_limit, "blast_radius": rule.blast_radius, "maintenance_window": rule.window}
+        given = {
+            "rate_limit": rule.rate_limit,
+            "blast_radius": rule.blast_radius,
+            "maintenance_window": rule.window,
+            "approvers": rule.approvers,
+        }
         idle = [name for name, block in given.items() if block is not None]
         if idle:
             findings.warn(node, f"{', '.join(idle)} has no effect at tier forbidden: it is denied at any time")

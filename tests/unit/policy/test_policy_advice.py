@@ -135,3 +135,15 @@ def test_a_blast_radius_smaller_than_the_services_that_scale_under_it_is_pointed
 def test_where_a_person_is_asked_anyway_no_limit_holds_anything_back() -> None:
     assert throttle_warnings(SHIPPED, scaling(*"abcdefgh")) == ()
     assert throttle_warnings(policy_of("rules:\n  - {kind: scale_service, tier: forbidden}\n"), scaling("web")) == ()
+
+
+@pytest.mark.req("POL-18")
+def test_a_rule_that_lets_nobody_approve_says_so() -> None:
+    assert warnings_of("kind: a, tier: approval_required, approvers: {teams: []}") == [
+        "policy.yml:2  approvers: an empty list of teams is nobody: what this rule asks cannot be granted"
+    ]
+    assert warnings_of("kind: a, tier: approval_required, approvers: {teams: [dba], count: 2}") == []
+    assert warnings_of("kind: a, tier: approval_required, approvers: {count: 2}") == []
+    assert warnings_of("kind: a, tier: forbidden, approvers: {teams: [dba]}") == [
+        "policy.yml:2  approvers has no effect at tier forbidden: it is denied at any time"
+    ]
