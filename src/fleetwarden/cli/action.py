@@ -6,7 +6,7 @@ The policy decides as for every controller.  Waiting changes nothing: a command 
 from __future__ import annotations
 
 import json
-import time
+from threading import Event
 from typing import Annotated, Any
 
 import typer
@@ -117,6 +117,9 @@ def _show(call: Call, proposed: dict[str, Any]) -> None:
 
 def _await(call: Call, client: PlaneClient, proposed: dict[str, Any]) -> bool:
     """Look again until it has ended; notes the outcome in `proposed` and says whether it is a good one."""
+    from fleetwarden.adapters.system import SystemClock
+
+    clock = SystemClock()
     while True:
         number = proposed["action_id"] or _begun(client, proposed)
         if number is not None:
@@ -132,7 +135,7 @@ def _await(call: Call, client: PlaneClient, proposed: dict[str, Any]) -> bool:
                 proposed["approval"] = approval
                 call.progress(f"{approval['short_id']} is {approval['status']}: {approval['note']}", tone="warn")
                 return False
-        time.sleep(LOOK_EVERY_S)
+        clock.wait(Event(), LOOK_EVERY_S)
 
 
 def _begun(client: PlaneClient, proposed: dict[str, Any]) -> str | None:
