@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import structlog
 
+from fleetwarden.controllers.patience import Patience
 from fleetwarden.controllers.settlement import end_record
 from fleetwarden.controllers.sightings import Sightings
 from fleetwarden.controllers.wakes import Wakes
@@ -53,10 +54,12 @@ class Recovery:
         self._executing = executing
         self._watch_window_s = watch_window_s
         self._host = host
+        self._patience = Patience()
 
     def run(self, fence: LeaseFence) -> int:
         """Mark, then settle what can be settled; returns how many records it settled."""
         pending, now = self._store.read(lambda tx: (tx.outbox.in_state(*self._states()), tx.now()))
+        self._patience.forget_others([one.seq for one in pending])
         settled = 0
         for record in pending:
             if record.state is OutboxState.PREPARED:
@@ -65,7 +68,7 @@ class Recovery:
                 continue
             if record.state is OutboxState.RUNNING and not self._mark(record, fence):
                 continue
-            if self._ours(record):
+            if self._ours(record) and self._patience.is_due(record.seq, now, self._declared()):
                 settled += self._settle(record.seq, fence)
         return settled
 
@@ -121,21 +124,26 @@ class Recovery:
         same = theirs is not None and (theirs.cadence, theirs.shard) == (fence.cadence, fence.shard)
         return theirs is not None and same and theirs.token <= fence.token
 
+    def _declared(self) -> str:
+        return self._configuration.current().fleet.digest
+
     def _settle(self, seq: int, fence: LeaseFence) -> int:
-        record = self._store.read(lambda tx: tx.outbox.get(seq))
+        record, now = self._store.read(lambda tx: (tx.outbox.get(seq), tx.now()))
         if record.state is not OutboxState.RECOVERY_PENDING:
             return 0
         judgement = self._judge(record)
         if judgement.done is None:
+            if judgement.by_person:
+                self._patience.wait(seq, now, self._declared())
             log.info("outcome still unknown", action=record.id, reason=judgement.reason)
             return 0
 
         def run(tx: Tx) -> int:
             tx.leases.check(fence)
-            now = tx.outbox.get(seq)
-            if now.state is not OutboxState.RECOVERY_PENDING:
+            known = tx.outbox.get(seq)
+            if known.state is not OutboxState.RECOVERY_PENDING:
                 return 0
-            self._write(tx, now, judgement, by="evidence")
+            self._write(tx, known, judgement, by="evidence")
             return 1
 
         return self._store.transact("settle", run)
@@ -146,9 +154,8 @@ class Recovery:
         if service is None and fleet.error:
             return Judgement(done=None, reason=f"the registry cannot be read: {fleet.error}")
         if service is None and not record.request.dry_run:
-            return Judgement(
-                done=None, reason=f"{record.request.target} is no longer in the registry: a person settles it"
-            )
+            told = f"{record.request.target} is no longer in the registry: a person settles it"
+            return Judgement(done=None, reason=told, by_person=True)
         return judge(record, None if service is None else self._sightings.look_at(service))
 
     def settle_by_person(self, seq: int, *, succeeded: bool, reason: str, by: str) -> OutboxRecord:

@@ -25,6 +25,7 @@ class Judgement(Record):
     reason: str
     code: str = ""
     evidence: Mapping[str, JsonValue] = {}
+    by_person: bool = False  # undecided, and no later look is expected to decide it
 
 
 def after_horizon(record: OutboxRecord, at: Micros) -> bool:
@@ -45,9 +46,10 @@ def judge(record: OutboxRecord, observed: ObservedService | None) -> Judgement:
     if done:
         return Judgement(done=True, reason=told, evidence=evidence)
     if done is None:
-        return Judgement(done=None, reason=f"{told}: only a person can settle it", evidence=evidence)
+        return Judgement(done=None, reason=f"{told}: only a person can settle it", evidence=evidence, by_person=True)
     if record.negatives_by_person:
-        return Judgement(done=None, reason="its adapter knows no lateness bound: only a person can settle it as failed")
+        why = "its adapter knows no lateness bound: only a person can settle it as failed"
+        return Judgement(done=None, reason=why, by_person=True)
     if not after_horizon(record, observed.observed_at):
         return Judgement(done=None, reason="not seen yet, and its effect may still land")
     return Judgement(done=False, code="partial" if partly else "not_done", reason=told, evidence=evidence)
