@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from fleetwarden.app import views
 from fleetwarden.app.freezing import Freezing
 from fleetwarden.app.identity import Caller, Role, new_secret, read_roles, require, require_somewhere, secret_digest
+from fleetwarden.app.rotation import live_admins, rotate
 from fleetwarden.controllers.recovery import Recovery
 from fleetwarden.domain import policy as policies
 from fleetwarden.domain.approvers import read_teams
@@ -148,12 +149,16 @@ class Administration(Freezing):
 
         return {**self._store.transact("create_token", run), "secret": secret}
 
+    def rotate_token(self, caller: Caller, name: str, *, overlap_s: float, for_s: float | None) -> views.Item:
+        """A new secret for a token, see `rotation.rotate`."""
+        return rotate(self._store, caller, name, overlap_s=overlap_s, for_s=for_s)
+
     def revoke_token(self, caller: Caller, name: str) -> views.Item:
         """Ends a token at once.  Raises NotFound; Conflict for the last live admin token."""
         require(caller, Role.ADMIN)
 
         def run(tx: Tx) -> views.Item:
-            admins = [one for one in tx.tokens.all() if one.revoked_at is None and Role.ADMIN.value in one.roles]
+            admins = live_admins(tx.tokens.all(), tx.now())
             if [one.name for one in admins] == [name]:
                 raise Conflict(f"{name} is the last admin token", hint="create another admin token first")
             ended = tx.tokens.revoke(name)

@@ -33,6 +33,7 @@ from fleetwarden.app.listing import Lists
 from fleetwarden.app.neighbours import neighbours_of
 from fleetwarden.app.planning import Planning
 from fleetwarden.app.proposing import Proposing
+from fleetwarden.app.rotation import FROM_SETTINGS, live_admins
 from fleetwarden.app.settings import Settings
 from fleetwarden.app.stopping import Stopping
 from fleetwarden.app.storage import EpochOperations, open_migrated
@@ -469,14 +470,14 @@ def first_admin_token(store: Store, settings: Settings, secret: str) -> str | No
     admin token lives.  Returns the secret that was made now, or None."""
     configured = settings.fleet_admin_token
     wanted = configured.get_secret_value() if configured is not None else secret
-    name = "admin-env" if configured is not None else "admin"
+    name = FROM_SETTINGS if configured is not None else "admin"
 
     def run(tx: Tx) -> str | None:
         known = tx.tokens.by_digest(secret_digest(wanted))
         if known is not None:
             return None
         live = [one for one in tx.tokens.all() if one.revoked_at is None]
-        if configured is None and any(Role.ADMIN.value in one.roles for one in live):
+        if configured is None and live_admins(live, tx.now()):
             return None
         if any(one.name == name for one in live):
             tx.tokens.revoke(name)

@@ -33,6 +33,9 @@ class Authority(Protocol):
     def ledger_page(self, cursor: str | None) -> Item:
         """`{items, next}` of the sealed ledger's export; no cursor: from the beginning."""
 
+    def ledger_text(self, digest: str) -> Item:
+        """A kept text of the configuration."""
+
     def freeze_status(self) -> Item: ...
 
     def freeze(self, *, reason: str, for_s: float | None, scope: str, value: str) -> Item:
@@ -49,6 +52,8 @@ class Authority(Protocol):
     def create_token(
         self, *, name: str, roles: tuple[str, ...], person: str, for_s: float | None, teams: tuple[str, ...]
     ) -> Item: ...
+
+    def rotate_token(self, name: str, *, overlap_s: float, for_s: float | None) -> Item: ...
 
     def revoke_token(self, name: str) -> Item: ...
 
@@ -84,6 +89,9 @@ class RemoteAuthority:
     def ledger_page(self, cursor: str | None) -> Item:
         return self._get("/ledger/export", {"cursor": cursor})
 
+    def ledger_text(self, digest: str) -> Item:
+        return self._get(f"/ledger/texts/{quoted(digest)}")
+
     def freeze_status(self) -> Item:
         return self._get("/freeze")
 
@@ -104,6 +112,9 @@ class RemoteAuthority:
     ) -> Item:
         wanted = {"name": name, "roles": list(roles), "person": person or None, "for_s": for_s, "teams": list(teams)}
         return self._post("/tokens", wanted)
+
+    def rotate_token(self, name: str, *, overlap_s: float, for_s: float | None) -> Item:
+        return self._post(f"/tokens/{quoted(name)}/rotate", {"overlap_s": overlap_s, "for_s": for_s})
 
     def revoke_token(self, name: str) -> Item:
         return dict(self._client.delete(f"/tokens/{quoted(name)}"))
@@ -152,6 +163,9 @@ class LocalAuthority:
     def ledger_page(self, cursor: str | None) -> Item:
         return dict(self._ledger.page(self._caller, cursor))
 
+    def ledger_text(self, digest: str) -> Item:
+        return dict(self._ledger.text(self._caller, digest))
+
     def freeze_status(self) -> Item:
         return dict(self._administration.freeze_status(self._caller))
 
@@ -174,6 +188,10 @@ class LocalAuthority:
         made = self._administration.create_token(
             self._caller, name=name, roles=roles, person=person, for_s=for_s, teams=teams
         )
+        return dict(made)
+
+    def rotate_token(self, name: str, *, overlap_s: float, for_s: float | None) -> Item:
+        made = self._administration.rotate_token(self._caller, name, overlap_s=overlap_s, for_s=for_s)
         return dict(made)
 
     def revoke_token(self, name: str) -> Item:

@@ -40,7 +40,8 @@ def create(
     ] = "",
     person: Annotated[str, typer.Option("--person", metavar="NAME", help="Who acts with it.  Default: its name.")] = "",
     for_s: Annotated[
-        float | None, typer.Option("--for", metavar="SPAN", parser=Duration, help="How long it is valid: 12h, 30d.")
+        float | None,
+        typer.Option("--for", "--expires", metavar="SPAN", parser=Duration, help="How long it is valid: 12h, 30d."),
     ] = None,
     local: Annotated[
         bool, typer.Option("--local", help="Make it at the store itself, while no plane runs: when no token is left.")
@@ -134,6 +135,45 @@ def list_(call: Call) -> None:
         call.screen.table(("NAME", "ACTS AS", "ROLES", "TEAMS", "MADE", "STATE"), rows)
     else:
         call.screen.line("no token exists")
+
+
+@tokens.command("rotate")
+@connected
+def rotate(
+    call: Call,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="As it is listed.")],
+    overlap_s: Annotated[
+        float,
+        typer.Option("--overlap", metavar="SPAN", parser=Duration, help="How long the old secret stays valid: 1h."),
+    ] = 0.0,
+    for_s: Annotated[
+        float | None,
+        typer.Option("--expires", metavar="SPAN", parser=Duration, help="How long the new one is valid: 30d."),
+    ] = None,
+) -> None:
+    """Exchange a token's secret and print the new one, once.  Without --overlap the old one ends at once."""
+    with call.authority() as authority:
+        made = authority.rotate_token(name, overlap_s=overlap_s, for_s=for_s)
+        now = authority.now()
+    _keep_if_kept(call, made)
+    if call.as_json:
+        call.show_json(made)
+        return
+    old = made.get("old_expires_at")
+    told = f"the old one, {made['name']}.old, is valid until {shown(old, now)}" if old else "the old one is revoked"
+    call.screen.line(f"{made['name']} has a new secret; {told}", indent=2)
+    call.screen.line(str(made["secret"]))
+    call.screen.line("It is not shown again.")
+
+
+def _keep_if_kept(call: Call, made: dict[str, Any]) -> None:
+    """Where the data folder keeps the secret that was exchanged, it keeps the new one."""
+    from fleetwarden.app.running import keep_token, token_file
+
+    if call.names_a_plane or made["name"] not in ("admin", "admin-local") or not token_file(call.settings).exists():
+        return
+    file = keep_token(call.settings, str(made["secret"]))
+    call.progress(f"saved in {from_here(file)}, where commands look for it")
 
 
 @tokens.command("revoke")

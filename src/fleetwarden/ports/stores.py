@@ -439,6 +439,9 @@ class Tokens(Protocol):
     def revoke(self, name: str) -> StoredToken:
         """Raises NotFound."""
 
+    def retire(self, name: str, *, as_name: str, until: Micros) -> StoredToken:
+        """Give a live token another name and an end, which is never later than its own.  Raises NotFound."""
+
     def all(self) -> Sequence[StoredToken]: ...
 
 

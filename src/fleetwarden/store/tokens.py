@@ -44,6 +44,16 @@ _REVOKE = Statement(
     .where(_T.c.live_name == param("of_name", str))
     .returning(*_COLUMNS)
 )
+_RETIRE = Statement(
+    sa.update(_T)
+    .values(
+        name=param("as_name", str),
+        live_name=param("as_name", str),
+        expires_at=sa.case((_T.c.expires_at < param("until"), _T.c.expires_at), else_=param("until")),
+    )
+    .where(_T.c.live_name == param("of_name", str))
+    .returning(*_COLUMNS)
+)
 _READ_ALL = Statement(sa.select(*_COLUMNS).order_by(_T.c.seq))
 _NAMES = msgspec.json.Decoder(tuple[str, ...])
 
@@ -111,6 +121,13 @@ class StoredTokens:
         rows = self._session.change(_REVOKE, of_name=name, now=self._session.now())
         if not rows:
             raise NotFound(f"no token that could be revoked is named {name!r}")
+        return _token(rows[0])
+
+    def retire(self, name: str, *, as_name: str, until: Micros) -> StoredToken:
+        self._session.change(_GIVE_UP_NAME, of_name=as_name, now=self._session.now())
+        rows = self._session.change(_RETIRE, of_name=name, as_name=text("token.name", as_name), until=until)
+        if not rows:
+            raise NotFound(f"no token that could be retired is named {name!r}")
         return _token(rows[0])
 
     def all(self) -> Sequence[StoredToken]:

@@ -9,6 +9,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from fleetwarden.app.identity import LIMITED, Role
+from fleetwarden.app.rotation import OVERLAP_MAX_S
 from fleetwarden.domain.approvers import TEAMS_MAX
 from fleetwarden.domain.identifiers import name_problem
 from fleetwarden.web import schemas
@@ -67,6 +68,27 @@ def create_token(caller: AnyCaller, plane: Plane, body: Annotated[TokenOrder, js
         teams=tuple(body.teams),
     )
     return answer(made, 201)
+
+
+class Rotation(ClosedBody):
+    """`overlap_s`: how long the old secret stays valid; `for_s` ends the new one after that long (default: as long as
+    the old one was made for)."""
+
+    overlap_s: Annotated[float, Field(ge=0, le=OVERLAP_MAX_S)] = 0.0
+    for_s: Annotated[float | None, Field(ge=1, le=3660 * 86_400)] = None
+
+
+class RotatedToken(schemas.TokenWithSecret):
+    old_expires_at: str | None
+
+
+@router.post("/tokens/{name}/rotate", response_model=RotatedToken, openapi_extra=documented(Rotation))
+def rotate_token(
+    caller: AnyCaller, plane: Plane, name: Name, body: Annotated[Rotation, json_body(Rotation)]
+) -> Response:
+    """Exchange a token's secret.  The answer holds the new one."""
+    made = plane.administration.rotate_token(caller, _printable(name), overlap_s=body.overlap_s, for_s=body.for_s)
+    return answer(made)
 
 
 @router.delete("/tokens/{name}", response_model=schemas.Token)
