@@ -1,6 +1,7 @@
-"""`policy check`: a policy file held against the rules by which a plane would take it.
+"""`policy check|explain|test`: a policy file held against the rules of a plane, and questions put to it.
 
-Reads files only; a plane is asked, if one runs, which policy stays in force.
+Reads files only; a plane is asked, if one runs, which policy stays in force.  What `explain` and `test` say is in
+`policy_asking`.
 """
 
 from __future__ import annotations
@@ -10,23 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fleetwarden.cli import policy_asking
 from fleetwarden.cli.calling import Call, connected
 from fleetwarden.cli.invocation import from_here
 from fleetwarden.cli.wording import counted
-from fleetwarden.domain.errors import FleetError, Misconfigured
+from fleetwarden.domain.errors import FleetError
 
 if TYPE_CHECKING:
     from fleetwarden.app.checking import PolicyFindings
 
 __all__ = ["policy"]
 
-POLICY = "policy.yml"
 policy = typer.Typer(name="policy", help="The action policy.", no_args_is_help=True, rich_markup_mode=None)
-
-
-@policy.callback()
-def _group() -> None:
-    """Keeps `check` a command of its own while it is the only one."""
 
 
 @policy.command("check")
@@ -41,9 +37,9 @@ def check(
     """Name every problem and doubt with its file and line."""
     from fleetwarden.app.checking import PolicyFindings, check_policy
 
-    file, folder = _chosen(call, path)
+    file, folder = policy_asking.chosen(call, path)
     if file is None:
-        found = PolicyFindings(file=str((folder or Path()) / POLICY))
+        found = PolicyFindings(file=str((folder or Path()) / policy_asking.POLICY))
     else:
         found = check_policy(_short(file), folder=folder)
     in_force = _in_force(call)
@@ -51,32 +47,15 @@ def check(
         call.show_json(_as_json(found, in_force))
     elif file is None:
         where = _short(folder or Path())
-        call.screen.line(f"{where} has no {POLICY}: the shipped default holds, everything asks first")
+        call.screen.line(f"{where} has no {policy_asking.POLICY}: the shipped default holds, everything asks first")
     else:
         _show(call, found, in_force)
     if found.problems:
         raise typer.Exit(2)
 
 
-def _chosen(call: Call, path: Path | None) -> tuple[Path | None, Path | None]:
-    """The policy file (None: the folder has none) and the configuration folder, if one was named.
-
-    Raises Misconfigured if what was named does not exist.
-    """
-    if path is not None and not path.is_dir():
-        if not path.exists():
-            raise Misconfigured(f"{path} does not exist", hint="name a policy file or a configuration folder")
-        return path, None
-    if path is not None:
-        call.config = path
-    settings = call.settings
-    if not settings.config_dir.is_dir():
-        raise Misconfigured(f"{settings.config_dir} does not exist", hint=f"make one: {call.command('init')}")
-    named = settings.action_policy_path
-    if named is not None:
-        return named, settings.config_dir
-    usual = settings.config_dir / POLICY
-    return (usual if usual.exists() else None), settings.config_dir
+policy.command("explain")(connected(policy_asking.explain))
+policy.command("test")(connected(policy_asking.try_cases))
 
 
 def _short(path: Path) -> Path:

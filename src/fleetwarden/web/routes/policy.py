@@ -49,18 +49,19 @@ class OverrideOrder(ClosedBody):
     def written(self) -> dict[str, Any]:
         """The rule itself.  Raises Malformed if it stands in two places."""
         flat = {name: getattr(self, name) for name in sorted(self.model_fields_set - _ABOUT)}
-        places = [flat] if flat else []
+        places: list[dict[str, Any] | str] = [flat] if flat else []
         places += [one for one in (self.rule, self.rule_json) if one is not None]
         if len(places) > 1:
             raise Malformed("the rule stands in two places", hint="send it under rule, under rule_json, or flat")
         if not places:
             return {}
         [rule] = places
-        if isinstance(rule, str):
-            rule = parsed_json(rule.encode())
-            if not isinstance(rule, dict):
-                raise Malformed("rule_json holds no JSON object")
-        return rule
+        if isinstance(rule, dict):
+            return rule
+        read = parsed_json(rule.encode())
+        if not isinstance(read, dict):
+            raise Malformed("rule_json holds no JSON object")
+        return read
 
 
 _ABOUT = frozenset({"rule", "rule_json", "active", "type", "scope"})  # what is said of a rule, not by it
