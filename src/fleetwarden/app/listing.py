@@ -79,7 +79,7 @@ TOPICS: dict[str, Topic] = {
         wishes.override_view,
         lambda tx, n: _exactly(tx.service_overrides.list(_at(n)), n, f"override O-{n}"),
     ),
-    "foreign_changes": Topic(
+    "foreign": Topic(
         "C",
         lambda tx, page: tx.foreign.list(page),
         wishes.change_view,

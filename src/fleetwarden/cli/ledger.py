@@ -22,7 +22,7 @@ _ABOUT = {
     "actions": "Actions from authorisation to outcome.",
     "work": "Durable steps: granted approvals, watches, retries.",
     "reports": "Passes of the reconciler that did or refused something.",
-    "foreign_changes": "What somebody else set on services, and what became of it.",
+    "foreign": "What somebody else set on services, and what became of it.",
     "journal": "Who changed what, and every notice.",
 }
 

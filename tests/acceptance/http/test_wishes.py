@@ -187,7 +187,7 @@ def test_an_override_ends_what_is_held_of_the_same_field(free):
     later(free)
     later(free)
     assert len(free.substrate.instances("web")) == 4
-    [change] = free.client().get("/foreign_changes").json()["items"]
+    [change] = free.client().get("/foreign").json()["items"]
     assert (change["state"], change["note"]) == ("replaced", "override O-1")
 
 
@@ -218,7 +218,7 @@ def test_the_plan_foresees_a_change_by_somebody_else(free):
     plan = free.client().get("/plan").json()
     assert plan["steps"] == []
     assert plan["at_rest"]["web"]["code"] == "foreign_held"
-    assert free.client().get("/foreign_changes").json()["items"] == []
+    assert free.client().get("/foreign").json()["items"] == []
 
 
 @pytest.mark.req("RUN-5")

@@ -47,7 +47,7 @@ LISTED = (
     Listed("reports", schemas.Report, schemas.Report, ("kind",), None),
     Listed("freezes", schemas.Freeze, schemas.Freeze, (), None),
     Listed("service_overrides", schemas_wishes.ServiceOverride, schemas_wishes.ServiceOverride, ("target",), None),
-    Listed("foreign_changes", schemas_wishes.ForeignChange, schemas_wishes.ForeignChange, _ALL, ForeignState),
+    Listed("foreign", schemas_wishes.ForeignChange, schemas_wishes.ForeignChange, _ALL, ForeignState),
     Listed("journal", schemas.Journal, schemas.Journal, ("target", "kind"), None),
 )
 
