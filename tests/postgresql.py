@@ -18,7 +18,7 @@ import socket
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +35,31 @@ _START_S_MAX = 60.0
 class Cluster:
     """A running server, and databases in it."""
 
-    def __init__(self, port: int, pid: int) -> None:
+    def __init__(self, port: int, start: Callable[[], subprocess.Popen[bytes]]) -> None:
         self.port = port
-        self.pid = pid
+        self._start = start
+        self._server = start()
         self._numbers = itertools.count(1)
         self._template = ""
         self._spare: list[str] = []
         self._mutex = threading.Lock()
+
+    @property
+    def pid(self) -> int:
+        return self._server.pid
+
+    def stop(self, number: int) -> None:
+        """End the server; it is not started again by itself."""
+        self._server.send_signal(number)
+        try:
+            self._server.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self._server.kill()
+            self._server.wait()
+
+    def start_again(self) -> None:
+        """Start a server that was stopped, over the same data."""
+        self._server = self._start()
 
     def url(self, database: str = "postgres") -> str:
         return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
@@ -110,25 +128,30 @@ def cluster() -> Iterator[Cluster]:
         account = _account(folder)
         _initialise(binaries, folder, account)
         port = _free_port()
-        with (folder / "log").open("wb") as log:
-            server = subprocess.Popen(
-                [binaries / "postgres", "-D", folder / "data", "-p", str(port), "-k", folder],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                preexec_fn=_die_with_parent,  # noqa: PLW1509 -- one system call, no lock
-                **account,
-            )
-        try:
-            _await(server, port, folder / "log")
-            yield Cluster(port, server.pid)
-        finally:
-            server.send_signal(signal.SIGQUIT)  # at once: its data is thrown away
+
+        def start() -> subprocess.Popen[bytes]:
+            with (folder / "log").open("ab") as log:
+                server = subprocess.Popen(
+                    [binaries / "postgres", "-D", folder / "data", "-p", str(port), "-k", folder],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    preexec_fn=_die_with_parent,  # noqa: PLW1509 -- one system call, no lock
+                    **account,
+                )
             try:
-                server.wait(timeout=30)
-            except subprocess.TimeoutExpired:
+                _await(server, port, folder / "log")
+            except BaseException:
                 server.kill()
                 server.wait()
+                raise
+            return server
+
+        running = Cluster(port, start)
+        try:
+            yield running
+        finally:
+            running.stop(signal.SIGQUIT)  # at once: its data is thrown away
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -10,7 +10,7 @@ wherever a setting is printed, and in no message.
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -29,21 +29,19 @@ from pydantic import (
 
 from fleetwarden.adapters.files.documents import read_document
 from fleetwarden.adapters.files.yaml_tree import decode
+from fleetwarden.app import setting_values
 from fleetwarden.app.env_file import parse_env
+from fleetwarden.app.secret_files import FILE_SUFFIX, StoreAddress, read_secret
+from fleetwarden.app.setting_values import ACTUATORS, WEAK_TOKEN_CHARACTERS
 from fleetwarden.domain.errors import Misconfigured, Problem
-from fleetwarden.domain.identifiers import name_problem
-from fleetwarden.domain.process_block import host_problem
 
 __all__ = ["ACTUATORS", "ENV_FILE", "Settings", "load_settings"]
 
 ENV_FILE = ".env"
 ENVIRONMENT = "environment"
 STORE_FILE = "fleetwarden.db"
-ACTUATORS = ("dryrun", "process")
-LATER_ACTUATORS = ("docker", "k8s", "kubernetes")
 OURS = ("FLEET_", "ACTION_POLICY_", "DEPLOY_WATCH_", "SCALING_")  # a name of ours that is unknown is a mistake
 OURS_IN_ENVIRONMENT = OURS[:-1]  # SCALING_… may well be somebody else's there
-WEAK_TOKEN_CHARACTERS = 16
 LATER = (
     "FLEET_AUTOSCALER",
     "FLEET_AUTOSCALER_INTERVAL",
@@ -53,57 +51,9 @@ LATER = (
 )
 
 
-def _actuators(value: object) -> object:
-    """`process`, `dryrun`, or a comma list of substrates that may act."""
-    if not isinstance(value, str):
-        return value
-    words = [word.strip().lower() for word in value.split(",")]
-    for word in words:
-        if word in LATER_ACTUATORS:
-            raise ValueError(f"{word} is not supported yet; known now: {', '.join(ACTUATORS)}")
-        if word not in ACTUATORS:
-            raise ValueError(f"{word!r} is no actuator; known: {', '.join((*ACTUATORS, *LATER_ACTUATORS))}")
-    if "dryrun" in words and len(set(words)) > 1:
-        raise ValueError("dryrun changes nothing and stands alone: leave it out to let the others act")
-    return tuple(dict.fromkeys(words))
-
-
-def _lower(value: object) -> object:
-    return value.lower() if isinstance(value, str) else value
-
-
-def _store_url(value: SecretStr) -> SecretStr:
-    scheme, found, rest = value.get_secret_value().partition("://")
-    if not found or scheme not in ("sqlite", "postgresql") or not rest.strip("/"):
-        raise ValueError("neither sqlite:///PATH nor postgresql://USER@HOST/DATABASE, nor the path of a file")
-    if scheme == "sqlite" and not rest.startswith("/"):
-        raise ValueError("a file needs three slashes: sqlite:///PATH")
-    if scheme == "sqlite" and rest.endswith(":memory:"):
-        raise ValueError("a store in memory forgets what was done: name a file")
-    return value
-
-
-def _web_url(value: str) -> str:
-    if not value.startswith(("http://", "https://")) or any(character.isspace() for character in value):
-        raise ValueError("no URL that begins with http:// or https://")
-    return value
-
-
-def _fleet_name(value: str) -> str:
-    if problem := name_problem(value):
-        raise ValueError(problem)
-    return value
-
-
-def _host(value: str) -> str:
-    if problem := host_problem(value):
-        raise ValueError(problem)
-    return value
-
-
 Finite = Annotated[float, Field(allow_inf_nan=False)]
-Host = Annotated[str, AfterValidator(_host)]
-WebUrl = Annotated[str, AfterValidator(_web_url)]
+Host = Annotated[str, AfterValidator(setting_values.host)]
+WebUrl = Annotated[str, AfterValidator(setting_values.web_url)]
 
 
 class Settings(BaseModel):
@@ -143,10 +93,13 @@ class Settings(BaseModel):
     fleet_data_dir: Path = Field(
         alias="FLEET_DATA_DIR", description="Store, logs of services and the admin token; default: `.fleetwarden`."
     )
-    fleet_store_url: Annotated[SecretStr, AfterValidator(_store_url)] = Field(
+    fleet_store_url: Annotated[SecretStr, AfterValidator(setting_values.store_url)] = Field(
         alias="FLEET_STORE_URL", description="The store: `sqlite:///PATH`, a path, or `postgresql://…`."
     )
-    fleet_id: Annotated[str, AfterValidator(_fleet_name)] | None = Field(
+    fleet_store_url_file: Path | None = Field(
+        default=None, alias="FLEET_STORE_URL_FILE", description="A file that holds the store's address."
+    )
+    fleet_id: Annotated[str, AfterValidator(setting_values.fleet_name)] | None = Field(
         default=None,
         alias="FLEET_ID",
         description="The fleet's name in the marker of its processes. Default: made once and kept in the store.",
@@ -154,8 +107,8 @@ class Settings(BaseModel):
     fleet_host: Host = Field(
         alias="FLEET_HOST", description="This machine's name, as `process.host` means it; default: its host name."
     )
-    fleet_log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)] = Field(
-        default="info", alias="FLEET_LOG_LEVEL", description="The least severity that is logged."
+    fleet_log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(setting_values.lower)] = (
+        Field(default="info", alias="FLEET_LOG_LEVEL", description="The least severity that is logged.")
     )
 
     # --- API and command line
@@ -180,9 +133,15 @@ class Settings(BaseModel):
         alias="FLEET_ADMIN_TOKEN",
         description="The first admin token. Default: one is made, printed once and kept in the data folder.",
     )
+    fleet_token_file: Path | None = Field(
+        default=None, alias="FLEET_TOKEN_FILE", description="A file that holds the token of commands."
+    )
+    fleet_admin_token_file: Path | None = Field(
+        default=None, alias="FLEET_ADMIN_TOKEN_FILE", description="A file that holds the first admin token."
+    )
 
     # --- acting
-    fleet_actuator: Annotated[tuple[str, ...], BeforeValidator(_actuators)] = Field(
+    fleet_actuator: Annotated[tuple[str, ...], BeforeValidator(setting_values.actuators)] = Field(
         default=("dryrun",),
         alias="FLEET_ACTUATOR",
         description="What may act: `dryrun` (nothing is changed), `process`, or a comma list of substrates.",
@@ -216,7 +175,7 @@ class Settings(BaseModel):
         ge=3,
         le=600,
         alias="FLEET_LEASE_TTL_S",
-        description="Seconds that a lease lives unless extended, at least; a controller's lives for two intervals.",
+        description="Seconds that a lease lives unless extended; on SQLite a controller's lives for two intervals.",
     )
 
     # --- controllers
@@ -265,6 +224,18 @@ class Settings(BaseModel):
         return self.fleet_store_url.get_secret_value()
 
     @property
+    def store_address(self) -> str | Callable[[], str]:
+        """The store's address, or what reads it anew for each connection where it lies in a file."""
+        if self.fleet_store_url_file is None or not self.store_url.startswith(SERVERS):
+            return self.store_url
+        from fleetwarden.store.postgresql_session import place
+
+        start = self.fleet_store_url_file.parent
+        return StoreAddress(
+            self.fleet_store_url_file, self.store_url, normal=lambda address: _address(address, start), place=place
+        )
+
+    @property
     def sources(self) -> Mapping[str, str]:
         """Where each setting that is not a default was written: `environment`, `.env:LINE` or `--config`."""
         return dict(self._sources)
@@ -276,8 +247,12 @@ class Settings(BaseModel):
 
 
 ALIASES: Mapping[str, str] = {str(field.alias): name for name, field in Settings.model_fields.items()}
-PATHS = frozenset({"FLEET_REGISTRY_PATH", "FLEET_DESIRED_STATE_PATH", "ACTION_POLICY_PATH", "FLEET_DATA_DIR"})
 SECRETS = frozenset({"FLEET_STORE_URL", "FLEET_TOKEN", "FLEET_ADMIN_TOKEN"})
+PATHS = frozenset(
+    {"FLEET_REGISTRY_PATH", "FLEET_DESIRED_STATE_PATH", "ACTION_POLICY_PATH", "FLEET_DATA_DIR"}
+    | {name + FILE_SUFFIX for name in SECRETS}
+)
+SERVERS = ("postgresql://",)
 
 
 class _Written(msgspec.Struct, frozen=True):
@@ -309,6 +284,7 @@ def load_settings(config_dir: Path | None, environ: Mapping[str, str], *, workin
     written = _from_env_file(folder, problems, warnings)
     written |= _from_environment(environ, working_dir, warnings)
     defaults, values = _defaults(folder, working_dir), dict[str, Any]()
+    written |= _from_secret_files(written, environ, problems)
     for name, one in written.items():
         try:
             values[name] = _as_path(one, environ) if name in PATHS else one.value
@@ -403,16 +379,41 @@ def _defaults(folder: Path, working_dir: Path) -> dict[str, Any]:
     }
 
 
+def _from_secret_files(
+    written: dict[str, _Written], environ: Mapping[str, str], problems: list[Problem]
+) -> dict[str, _Written]:
+    """The secrets that lie in files.  One that is given both ways in one place is refused; else the environment's."""
+    found: dict[str, _Written] = {}
+    for name in sorted(SECRETS):
+        plain, named = written.get(name), written.get(name + FILE_SUFFIX)
+        if named is None:
+            continue
+        if plain is not None and plain.file == named.file:
+            problems.append(named.problem(f"{name} and {name}{FILE_SUFFIX} are both given: leave one out"))
+        elif plain is not None and plain.file == ENVIRONMENT:
+            del written[name + FILE_SUFFIX]
+        else:
+            try:
+                file = _as_path(named, environ)
+                found[name] = _Written(read_secret(file), str(file), 0, file.parent)
+            except ValueError as error:
+                problems.append(named.problem(f"{name}{FILE_SUFFIX}: {error}"))
+    return found
+
+
 def _store(one: _Written) -> str:
     """The store's address, with an absolute path if it is a file."""
-    address = one.value
+    return _address(one.value, one.start)
+
+
+def _address(address: str, start: Path) -> str:
     for old in ("postgres://", "postgresql+psycopg://"):
         if address.startswith(old):
             address = "postgresql://" + address.removeprefix(old)
     if "://" not in address:
-        return f"sqlite:///{one.start / address}"
+        return f"sqlite:///{start / address}"
     path = address.removeprefix("sqlite:///")
-    return f"sqlite:///{one.start / path}" if path and path != address else address
+    return f"sqlite:///{start / path}" if path and path != address else address
 
 
 def _validated(
