@@ -236,6 +236,8 @@ class Verifier:
 
     def _take_text(self, item: Item) -> None:
         self._report.texts += 1
+        if item["body"] is None:  # an export leaves out registries, which may hold secrets
+            return
         if "sha256:" + hashlib.sha256(item["body"].encode()).hexdigest() != item["digest"]:
             self._report.fault(f"the text {item['digest']} ({item['kind']} {item['name']}) was changed")
 

@@ -10,6 +10,7 @@ from fleetwarden.app import views
 from fleetwarden.app.fleet_views import FleetViews
 from fleetwarden.app.held import released_by
 from fleetwarden.app.identity import Caller, Role, require
+from fleetwarden.app.rule_texts import rule_text
 from fleetwarden.controllers.gate import rule_on
 from fleetwarden.controllers.reconciler import request_for
 from fleetwarden.controllers.restraint import Held, Restraint
@@ -55,7 +56,7 @@ class Explaining:
             "observed": item["observed"],
             "instances": item["instances"],
             "evidence": _evidence(seen, last),
-            "decision": _decision(last),
+            "decision": self._told(last),
             "signals": [],
             "last_action": item["last_action"],
             "open_action": item["open_action"],
@@ -89,7 +90,7 @@ class Explaining:
             "verdict": ruling.verdict.value,
             "reason": ruling.reason,
             "proposed": {"kind": need.kind.value, "params": dict(need.params), "reason": need.reason},
-            "decision": _decision(standing_decision or last),
+            "decision": self._told(standing_decision or last),
             "now": {
                 "code": ruling.code,
                 "rule": ruling.rule,
@@ -109,6 +110,12 @@ class Explaining:
         known = {name: one for name, one in around.items() if one is not None}
         request = self._request(need, service, seen)
         return self._restraint.one(tx, request, fleet, known)
+
+    def _told(self, one: ActionDecision | None) -> JsonValue:
+        """A decision, with the text of its rule as it was then."""
+        if one is None:
+            return None
+        return {**_decision(one), "rule_text": self._store.read(lambda tx: rule_text(tx, one))}
 
     def _request(self, need: Need, service: Service, seen: ObservedService) -> ActionRequest:
         return request_for(
@@ -153,9 +160,7 @@ def _evidence(seen: ObservedService | None, last: ActionDecision | None) -> list
     return told
 
 
-def _decision(one: ActionDecision | None) -> JsonValue:
-    if one is None:
-        return None
+def _decision(one: ActionDecision) -> views.Item:
     full = views.decision(one)
     kept = ("id", "at", "kind", "params", "verdict", "code", "rule", "numbers", "reason", "approval_id", "action_id")
     return {**{key: full[key] for key in kept}, "source": one.rule_source, "policy_digest": one.policy_digest}

@@ -13,6 +13,7 @@ import msgspec
 
 from fleetwarden.app import views
 from fleetwarden.app.identity import Caller, Role, require
+from fleetwarden.app.rule_texts import rule_texts
 from fleetwarden.domain.errors import Misconfigured
 from fleetwarden.domain.identifiers import JsonValue, Micros
 from fleetwarden.ports.stores import JournalEntry, Page, Store, Tx
@@ -93,7 +94,16 @@ class History:
 
         rows = self._store.read(read)
         items, left = _merged(rows, limit, befores)
+        self._store.read(lambda tx: _add_rule_texts(tx, rows[0], items))
         return {"service": service, "items": items, "next": left}
+
+
+def _add_rule_texts(tx: Tx, decisions: Sequence[Any], items: Sequence[JsonValue]) -> None:
+    """Put the text of its rule, as it was then, beside each decision."""
+    known = {one.id: one for one in decisions}
+    shown = [item["record"] for item in items if item["what"] == "decision"]
+    for record, text in zip(shown, rule_texts(tx, [known[record["id"]] for record in shown]), strict=True):
+        record["rule_text"] = text
 
 
 def _merged(rows: Sequence[Sequence[Any]], limit: int, befores: dict[str, int]) -> tuple[list[JsonValue], str | None]:

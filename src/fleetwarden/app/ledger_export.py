@@ -11,11 +11,12 @@ import re
 from collections.abc import Sequence
 
 from fleetwarden.app.identity import Caller, Role, require
+from fleetwarden.app.rule_texts import kept_text
 from fleetwarden.domain.actions import Record
 from fleetwarden.domain.errors import Misconfigured
 from fleetwarden.domain.identifiers import JsonValue, plain
 from fleetwarden.domain.sealing import FORMAT
-from fleetwarden.ports.ledger import CheckpointLog, LedgerItem
+from fleetwarden.ports.ledger import CheckpointLog, KeptText, LedgerItem
 from fleetwarden.ports.stores import Store, Tx
 
 __all__ = ["CURSOR", "LedgerExport"]
@@ -73,6 +74,10 @@ class LedgerExport:
             return {"items": page.items, "next": place.shown()}
         last = {"type": "end", "items": at.items + len(page.items) + 1}
         return {"items": [*page.items, last], "next": None}
+
+    def text(self, caller: Caller, digest: str) -> dict[str, JsonValue]:
+        """A text of the configuration by its digest.  Raises Forbidden (a registry, no administrator), NotFound."""
+        return kept_text(self._store, caller, digest)
 
     def _of_phase(self, tx: Tx, at: _Place) -> _Page:
         if at.phase == "text":
@@ -136,8 +141,14 @@ def _sealed(tx: Tx, after: int, sealed_to: int) -> _Page:
 
 def _texts(tx: Tx, after: str) -> _Page:
     rows = tx.texts.after(f"sha256:{after}", 1)  # one may be large
-    told = [{"type": "text", **plain(one)} for one in rows]
+    told = [{"type": "text", **_shown(one)} for one in rows]
     return _Page(items=told, after=rows[-1].digest.removeprefix("sha256:") if rows else None)
+
+
+def _shown(one: KeptText) -> LedgerItem:
+    """A registry may hold secrets of services: an export names it by its digest and leaves the text out."""
+    told = plain(one)
+    return told if one.kind == "policy" else {**told, "body": None}
 
 
 def _without_entry(item: LedgerItem) -> LedgerItem:

@@ -12,6 +12,7 @@ from typing import Any
 from fleetwarden.app import views, wishes
 from fleetwarden.app.captured import capture_view
 from fleetwarden.app.identity import Caller, Role, require
+from fleetwarden.app.rule_texts import rule_text
 from fleetwarden.domain.errors import Misconfigured, NotFound
 from fleetwarden.domain.identifiers import JsonValue, parse_id
 from fleetwarden.ports.stores import Page, Store, Tx
@@ -115,7 +116,10 @@ class Lists:
         require(caller, Role.VIEWER)
         kind = TOPICS[topic]
         seq = parse_id(kind.prefix, name)
-        item = kind.show(self._store.read(lambda tx: kind.one(tx, seq)))
+        one = self._store.read(lambda tx: kind.one(tx, seq))
+        item = kind.show(one)
+        if topic == "decisions":
+            item["rule_text"] = self._store.read(lambda tx: rule_text(tx, one))
         if topic == "executions":
             rows, captured = self._store.read(lambda tx: (tx.executions.of_action(seq), tx.captures.of_action(seq)))
             item["history"] = [views.execution(one) for one in rows]

@@ -81,6 +81,8 @@ def _past(screen: Screen, body: Item, now: Any) -> None:
     asked = asked_for({**decision, "target": body["service"]})
     screen.line(f"Last decision {_stamp(decision, now)}, {asked}: {verdict_word(decision['verdict'])}.", indent=2)
     _rule(screen, decision.get("source"), decision.get("rule"))
+    for line in str(decision.get("rule_text") or "").splitlines():
+        screen.line(f"  {'':<9} {line}", indent=14)
     for label, text in limit_rows(decision.get("numbers") or {}, str(decision.get("code")), now):
         screen.line(f"  {label:<9} {text}", indent=12)
     screen.line(f"  {'because':<9} {localised(str(decision.get('reason') or ''), now)}", indent=12)

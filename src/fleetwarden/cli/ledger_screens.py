@@ -92,7 +92,9 @@ LAYOUTS: Mapping[str, Layout] = {
     "actions": Layout(("ID", "TIME", "WHAT", "STATE", "DECISION", "DETAIL"), _action, "no action on record"),
     "work": Layout(("ID", "TIME", "WHAT", "STATE", "TRIES", "DETAIL"), _work, "no work on record"),
     "reports": Layout(("ID", "TIME", "KIND", "STATUS", "WHAT"), _report, "no report yet"),
-    "foreign": Layout(("ID", "TIME", "WHAT", "NOW", "SET BY", "NOTE"), _foreign_change, "nobody else changed anything"),
+    "foreign": Layout(
+        ("ID", "TIME", "WHAT", "NOW", "SET BY", "NOTE"), _foreign_change, "nobody else changed anything"
+    ),
     "journal": Layout(("ID", "TIME", "SEVERITY", "TOPIC", "WHO", "WHAT"), _journal, "the journal is empty"),
 }
 
@@ -129,6 +131,10 @@ def _values(screen: Screen, item: Item, now: Any, depth: int) -> None:
                 _listed(screen, one, now, depth + 1)
         elif isinstance(value, list):
             screen.line(f"{label}  {', '.join(_told(key, one, now) for one in value)}", indent=below)
+        elif isinstance(value, str) and "\n" in value:
+            screen.line(label)
+            for line in value.splitlines():
+                screen.line(" " * (2 * depth + 2) + line, indent=2 * depth + 4)
         else:
             screen.line(f"{label}  {_told(key, value, now)}", indent=below)
 

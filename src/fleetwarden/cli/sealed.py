@@ -14,6 +14,7 @@ import typer
 
 from fleetwarden.cli.calling import Call, connected
 from fleetwarden.cli.listed import group
+from fleetwarden.cli.screen import clean
 from fleetwarden.domain.errors import Conflict, Misconfigured
 
 if TYPE_CHECKING:
@@ -25,9 +26,7 @@ ledger = group("ledger", "verify", "Prove that nothing that was sealed has been 
 
 KeyOption = Annotated[
     Path | None,
-    typer.Option(
-        "--key", metavar="FILE", help="The checkpoints' key.  Default: the data folder's."
-    ),
+    typer.Option("--key", metavar="FILE", help="The checkpoints' key.  Default: the data folder's."),
 ]
 
 
@@ -99,6 +98,19 @@ def export(
     )
 
 
+def text(
+    call: Call, digest: Annotated[str, typer.Argument(metavar="DIGEST", help="As a decision names its policy.")]
+) -> None:
+    with call.authority() as authority:
+        found = authority.ledger_text(digest)
+    if call.as_json:
+        call.show_json(found)
+    else:
+        for line in str(found["body"]).splitlines():
+            call.screen.raw(clean(line))
+
+
+ledger.command("text", help="Print a policy or registry as it was in force, by its digest.")(connected(text))
 ledger.command("verify", help="Compute every digest and seal again; exit code 1 if anything was changed.")(
     connected(verify)
 )

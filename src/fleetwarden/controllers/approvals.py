@@ -216,6 +216,7 @@ class ApprovalDesk:
             _still_ours(tx, item)
             if now.status is not ApprovalState.GRANTED:
                 return Step.done(f"{now.id} is {_told(now)}")
+            self._gate.texts.keep(tx, configuration)
             if tx.outbox.by_approval(seq) is not None:
                 return Step.later(RETRY_S, "begun; its outcome ends the approval")
             ruling = rule_on(tx, configuration, freeze_file, now.request, waives=frozenset(now.waives))

@@ -14,6 +14,7 @@ from enum import StrEnum
 import msgspec
 
 from fleetwarden.controllers.rehearsal import rehearsed
+from fleetwarden.controllers.texts import KeptTexts
 from fleetwarden.controllers.wakes import Wakes
 from fleetwarden.domain import freezing, versions
 from fleetwarden.domain import policy as policies
@@ -89,6 +90,7 @@ class Gate:
         self._configuration = configuration
         self._wakes = wakes
         self._ttl = int(prepared_ttl_s * SECOND)
+        self.texts = KeptTexts()
         self._claim = claim
 
     def admit(
@@ -121,6 +123,7 @@ class Gate:
             if fence is not None:
                 tx.leases.check(fence)
             tx.executions.rebuild(tx.now() - REBUILD_SPAN)
+            self.texts.keep(tx, configuration)
             spent, answers = 0, []
             for request in requests:
                 if most is not None and spent >= most:

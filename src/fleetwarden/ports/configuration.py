@@ -15,7 +15,16 @@ from fleetwarden.domain.fleet import Fleet
 from fleetwarden.domain.identifiers import Micros
 from fleetwarden.domain.policy import Policy
 
-__all__ = ["Configuration", "ConfigurationSource"]
+__all__ = ["Configuration", "ConfigurationSource", "SourceText"]
+
+
+class SourceText(msgspec.Struct, frozen=True, kw_only=True):
+    """A text that what is in force was read from, byte for byte.  `kind`: policy | registry; `name` as findings do."""
+
+    kind: str
+    name: str
+    body: str
+    digest: str  # of the bytes, `sha256:` and 64 hex digits
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +36,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     policy_problems: tuple[Problem, ...] = ()  # of a newer file that was rejected whole
     loaded_at: Micros = 0
     freeze_file: str = ""  # path of a FREEZE file that exists now, or ""
+    texts: tuple[SourceText, ...] = ()  # of the policy in force and of the last good registry
 
 
 class ConfigurationSource(Protocol):

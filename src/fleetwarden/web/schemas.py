@@ -55,6 +55,16 @@ class PageOf(BaseModel, Generic[T]):
     next: int | None
 
 
+class KeptText(BaseModel):
+    """A text of the configuration; `at`: when it was first in force."""
+
+    digest: str
+    kind: Literal["policy", "registry"]
+    name: str
+    body: str
+    at: Time
+
+
 class LedgerPage(BaseModel):
     """Items of the ledger's export, each with its `type`.  `next` is the cursor of the page after, or null."""
 
@@ -137,6 +147,12 @@ class Decision(BaseModel):
     evidence: Json
     approval_id: str | None
     action_id: str | None
+
+
+class DecisionWithRule(Decision):
+    """`rule_text`: the rule as it stood in the policy when it decided; null where it has no text of its own."""
+
+    rule_text: str | None
 
 
 class Needed(BaseModel):

@@ -31,6 +31,8 @@ MATRIX: dict[tuple[str, str], tuple[set[Role], Any]] = {
     ("post", "/approvals/reject"): (APPROVE, {"job_id": "77"}),
     ("get", "/freeze"): (LOOK, None),
     ("post", "/freeze"): (OPERATE, {"on": True, "reason": "lunch"}),
+    ("get", "/ledger/export"): (LOOK, None),
+    ("get", "/ledger/texts/{digest}"): (LOOK, None),
     ("get", "/recover"): (LOOK, None),
     ("post", "/recover/{id}"): (OPERATE, {"as": "failed", "reason": "looked"}),
     ("get", "/policy"): (LOOK, None),
@@ -43,7 +45,7 @@ MATRIX: dict[tuple[str, str], tuple[set[Role], Any]] = {
     ("get", "/health"): (ANYBODY, None),
     ("post", "/shutdown"): (ADMINISTER, {"services": False}),
 }
-IN_PATHS = {"{name}": "web", "{id}": "77"}
+IN_PATHS = {"{name}": "web", "{id}": "77", "{digest}": f"sha256:{0:064}"}
 
 
 def address(path: str) -> str:

@@ -23,10 +23,11 @@ from fleetwarden.domain.errors import Misconfigured, Problem
 from fleetwarden.domain.fleet import Fleet
 from fleetwarden.domain.identifiers import digest
 from fleetwarden.domain.located import Node
+from fleetwarden.domain.policy_default import SHIPPED_TEXT
 from fleetwarden.domain.policy_document import SHIPPED, Policy
 from fleetwarden.domain.policy_file import read_policy
 from fleetwarden.domain.registry import failed_fleet, read_fleet
-from fleetwarden.ports.configuration import Configuration
+from fleetwarden.ports.configuration import Configuration, SourceText
 from fleetwarden.ports.system import Clock
 
 __all__ = ["FREEZE", "ConfigurationFolder"]
@@ -80,6 +81,8 @@ class ConfigurationFolder:
         self._folders_seen: set[Path] = set()
         self._lock = threading.Lock()
         self._good_policy: Policy | None = None  # read from a file, at any time of this process
+        self._policy_text = SourceText(kind="policy", name=SHIPPED.source, body=SHIPPED_TEXT, digest=SHIPPED.digest)
+        self._registry_texts: tuple[SourceText, ...] = ()
         self._seen = self._look()
         fleet = self._read_fleet(self._seen, Fleet())
         policy_in_force, problems = self._read_policy(self._seen.policy)
@@ -90,6 +93,7 @@ class ConfigurationFolder:
             policy_problems=problems,
             loaded_at=clock.now(),
             freeze_file=self.freeze_file(),
+            texts=(self._policy_text, *self._registry_texts),
         )
 
     def current(self) -> Configuration:
@@ -175,6 +179,7 @@ class ConfigurationFolder:
             policy_problems=problems,
             loaded_at=self._clock.now(),
             freeze_file=before.freeze_file,
+            texts=(self._policy_text, *self._registry_texts),
         )
 
     def _read_fleet(self, seen: _Seen, previous: Fleet) -> Fleet:
@@ -194,6 +199,9 @@ class ConfigurationFolder:
         else:
             layer = trees[1] if layered else None
             fleet = read_fleet(trees[0], layer, str(self._folder), text_digest, previous)
+        if not fleet.error:
+            read = (seen.registry, seen.override) if layered else (seen.registry,)
+            self._registry_texts = tuple(_source_text("registry", one) for one in read)
         return msgspec.structs.replace(fleet, warnings=(*fleet.warnings, *seen.warnings))
 
     def _read_policy(self, document: Document) -> tuple[Policy, tuple[Problem, ...]]:
@@ -208,6 +216,7 @@ class ConfigurationFolder:
             self._good_policy = read_policy(document.tree(), text_digest=document.fingerprint)
         except Misconfigured as error:
             return in_force, error.problems or (Problem(document.name, 0, error.message),)
+        self._policy_text = _source_text("policy", document)
         return self._good_policy, ()
 
     def _unread_files(self) -> tuple[Problem, ...]:
@@ -236,6 +245,12 @@ class ConfigurationFolder:
         """How findings call a file: short inside the folder, whole elsewhere."""
         path = path.absolute()
         return str(path.relative_to(self._folder)) if path.is_relative_to(self._folder) else str(path)
+
+
+def _source_text(kind: str, document: Document) -> SourceText:
+    """The text of a document that was understood, and is therefore UTF-8."""
+    body = (document.data or b"").decode()
+    return SourceText(kind=kind, name=document.name, body=body, digest=document.fingerprint)
 
 
 def _if_still(before: Document, now: Document) -> Document:

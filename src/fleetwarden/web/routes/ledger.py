@@ -40,7 +40,7 @@ class Listed(NamedTuple):
 _ALL = ("target", "kind", "state")
 LISTED = (
     Listed("approvals", schemas.Approval, schemas.Approval, (*_ALL, "status"), ApprovalState),
-    Listed("decisions", schemas.Decision, schemas.Decision, _ALL, Verdict),
+    Listed("decisions", schemas.Decision, schemas.DecisionWithRule, _ALL, Verdict),
     Listed("executions", schemas.Execution, schemas.ExecutionWithHistory, _ALL, ExecutionState),
     Listed("actions", schemas.Action, schemas.Action, _ALL, OutboxState),
     Listed("work", schemas.Work, schemas.Work, _ALL, WorkState),
