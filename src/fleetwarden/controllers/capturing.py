@@ -14,7 +14,7 @@ import structlog
 from fleetwarden.domain.actions import Kind, OutboxRecord
 from fleetwarden.domain.errors import FleetError, Refused
 from fleetwarden.domain.fleet import Service
-from fleetwarden.domain.identifiers import SECOND, JsonValue, Micros, canonical_json, plain
+from fleetwarden.domain.identifiers import SECOND, JsonValue, Micros, plain
 from fleetwarden.domain.scrubbing import scrubbed
 from fleetwarden.ports.evidence import EvidenceSource, InstanceEvidence
 from fleetwarden.ports.stores import Store, Tx
@@ -25,7 +25,7 @@ log = structlog.get_logger(__name__)
 CAPTURED = frozenset({Kind.RESTART, Kind.STOP, Kind.DEPLOY, Kind.ROLLBACK})
 LINES_MAX = 100  # of one replica
 BYTES_MAX = 16 * 1024  # of one replica
-TOTAL_BYTES_MAX = 128 * 1024  # of all of them, as it is stored
+TOTAL_BYTES_MAX = 96 * 1024  # of the lines of all of them; twice that as JSON at the most
 INSTANCES_MAX = 32
 KEPT_FOR: Micros = 30 * 86_400 * SECOND
 
@@ -57,32 +57,30 @@ class Capturing:
 
 
 def _body(found: Sequence[InstanceEvidence]) -> Mapping[str, JsonValue]:
-    """Clean and small enough to be stored: where it is too much, every replica loses its oldest lines."""
-    kept, lines_max = list(found[:INSTANCES_MAX]), LINES_MAX
-    while True:
-        instances = [_clean(one, lines_max) for one in kept]
-        body: dict[str, JsonValue] = {"instances": instances}
-        if len(found) > len(kept):
-            body["problem"] = f"{len(found) - len(kept)} more replicas are not captured"
-        if len(canonical_json(body)) <= TOTAL_BYTES_MAX or lines_max == 0:
-            return body
-        lines_max //= 2
+    """Clean and small enough to be stored: of many replicas, each has fewer of its last lines."""
+    kept = found[:INSTANCES_MAX]
+    share = min(BYTES_MAX, TOTAL_BYTES_MAX // max(1, len(kept)))
+    body: dict[str, JsonValue] = {"instances": [_clean(one, share) for one in kept]}
+    if len(found) > len(kept):
+        body["problem"] = f"{len(found) - len(kept)} more replicas are not captured"
+    return body
 
 
-def _clean(one: InstanceEvidence, lines_max: int) -> dict[str, JsonValue]:
-    lines = [scrubbed(line) for line in one.lines]
+def _clean(one: InstanceEvidence, bytes_max: int) -> dict[str, JsonValue]:
+    """From the last line backwards, so that only what is kept is looked at."""
     kept: list[str] = []
-    size = 0
-    for line in reversed(lines[-lines_max:] if lines_max else []):
-        size += len(line.encode(errors="replace")) + 1
-        if size > BYTES_MAX:
+    left = bytes_max
+    for line in reversed(one.lines[-LINES_MAX:]):
+        clean = scrubbed(line).encode(errors="replace")
+        left -= len(clean) + 1
+        if left < 0:
             break
-        kept.append(line.encode(errors="replace").decode())
+        kept.append(clean.decode())
     return {
         **plain(one),
         "ended": scrubbed(one.ended),
         "lines": kept[::-1],
-        "cut": one.cut or len(kept) < len(lines),
+        "cut": one.cut or len(kept) < len(one.lines),
     }
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "ScalingError",
     "Service",
     "ServiceStatus",
+    "VersionSpec",
     "Wish",
 ]
 

@@ -17,24 +17,42 @@ _NAMED = (
     r"(?:[A-Za-z0-9]+[_.-])*"
     r"(?:password|passwd|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credentials?)"
 )
-_RULES: tuple[tuple[re.Pattern[str], str], ...] = (
+_NAMES = ("pass", "pwd", "secret", "token", "key", "credential")
+# What to look for first (in lower case), the pattern, and what takes its place.
+_RULES: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
     # scheme://user:password@host, scheme://token@host
-    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)([^\s/@:]{0,256}):[^\s/]{1,1024}@"), rf"\1\2:{MASK}@"),
-    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)[^\s/@:]{8,512}@"), rf"\1{MASK}@"),
-    # Authorization: anything up to the end of a quoted value or of the line
-    (re.compile(r"(?i)\b((?:proxy-)?authorization[\"']?\s{0,8}[:=]\s{0,8}[\"']?)[^\"'\r\n]{1,4096}"), rf"\1{MASK}"),
-    (re.compile(r"(?i)\b((?:set-)?cookie[\"']?\s{0,8}[:=]\s{0,8}[\"']?)[^\"'\r\n]{1,4096}"), rf"\1{MASK}"),
-    (re.compile(r"(?i)\b(bearer|basic)\s{1,8}[A-Za-z0-9._~+/=-]{8,4096}"), rf"\1 {MASK}"),
+    (("://",), re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)([^\s/@:]{0,256}):[^\s/]{1,1024}@"), rf"\1\2:{MASK}@"),
+    (("://",), re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)[^\s/@:]{8,512}@"), rf"\1{MASK}@"),
+    # headers, up to the end of a quoted value or of the line
+    (
+        ("authorization",),
+        re.compile(r"(?i)\b((?:proxy-)?authorization[\"']?\s{0,8}[:=]\s{0,8}[\"']?)[^\"'\r\n]{1,4096}"),
+        rf"\1{MASK}",
+    ),
+    (
+        ("cookie",),
+        re.compile(r"(?i)\b((?:set-)?cookie[\"']?\s{0,8}[:=]\s{0,8}[\"']?)[^\"'\r\n]{1,4096}"),
+        rf"\1{MASK}",
+    ),
+    (("bearer", "basic"), re.compile(r"(?i)\b(bearer|basic)\s{1,8}[A-Za-z0-9._~+/=-]{8,4096}"), rf"\1 {MASK}"),
     # NAME=value, "name": "value", --name value
-    (re.compile(rf"(?i)\b({_NAMED})([\"']?\s{{0,8}}[:=]\s{{0,8}})\"[^\"]{{0,4096}}\""), rf'\1\2"{MASK}"'),
-    (re.compile(rf"(?i)\b({_NAMED})([\"']?\s{{0,8}}[:=]\s{{0,8}})'[^']{{0,4096}}'"), rf"\1\2'{MASK}'"),
-    (re.compile(rf"(?i)\b({_NAMED})([\"']?\s{{0,8}}[:=]\s{{0,8}})(?![\"'\s])[^\s,;&\"']{{1,4096}}"), rf"\1\2{MASK}"),
-    (re.compile(rf"(?i)(--{_NAMED})\s{{1,8}}[^\s-][^\s]{{0,4096}}"), rf"\1 {MASK}"),
-    # by their form: our own tokens, JSON web tokens, well-known prefixes
-    (re.compile(r"\bfw_[A-Za-z0-9_-]{8,512}"), f"fw_{MASK}"),
-    (re.compile(r"\beyJ[A-Za-z0-9_-]{8,4096}\.[A-Za-z0-9_-]{4,4096}\.[A-Za-z0-9_-]{0,4096}"), MASK),
-    (re.compile(r"\b(?:gh[pousr]_|github_pat_|glpat-|xox[abprs]-|sk-|sk_live_|AKIA)[A-Za-z0-9_-]{10,512}"), MASK),
-    (re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.{0,4096}"), MASK),
+    (_NAMES, re.compile(rf"(?i)\b({_NAMED})([\"']?\s{{0,8}}[:=]\s{{0,8}})\"[^\"]{{0,4096}}\""), rf'\1\2"{MASK}"'),
+    (_NAMES, re.compile(rf"(?i)\b({_NAMED})([\"']?\s{{0,8}}[:=]\s{{0,8}})'[^']{{0,4096}}'"), rf"\1\2'{MASK}'"),
+    (
+        _NAMES,
+        re.compile(rf"(?i)\b({_NAMED})([\"']?\s{{0,8}}[:=]\s{{0,8}})(?![\"'\s])[^\s,;&\"']{{1,4096}}"),
+        rf"\1\2{MASK}",
+    ),
+    (_NAMES, re.compile(rf"(?i)(--{_NAMED})\s{{1,8}}[^\s-][^\s]{{0,4096}}"), rf"\1 {MASK}"),
+    # by their form: our own tokens, JSON web tokens, well-known prefixes, keys
+    (("fw_",), re.compile(r"\bfw_[A-Za-z0-9_-]{8,512}"), f"fw_{MASK}"),
+    (("eyj",), re.compile(r"\beyJ[A-Za-z0-9_-]{8,4096}\.[A-Za-z0-9_-]{4,4096}\.[A-Za-z0-9_-]{0,4096}"), MASK),
+    (
+        ("gh", "glpat", "xox", "sk-", "sk_", "akia"),
+        re.compile(r"\b(?:gh[pousr]_|github_pat_|glpat-|xox[abprs]-|sk-|sk_live_|AKIA)[A-Za-z0-9_-]{10,512}"),
+        MASK,
+    ),
+    (("private key",), re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.{0,4096}"), MASK),
 )
 
 
@@ -42,6 +60,10 @@ def scrubbed(line: str) -> str:
     """The line without what looks like a secret and without control characters, at most 4,096 characters of it."""
     if len(line) > _LINE_MAX:
         line = line[:_LINE_MAX] + "…"
-    for pattern, masked in _RULES:
-        line = pattern.sub(masked, line)
+    low = line.lower()
+    for hints, pattern, masked in _RULES:
+        if any(hint in low for hint in hints):
+            line = pattern.sub(masked, line)
+    if line.isprintable():
+        return line
     return "".join(one if one == "\t" or one.isprintable() else "�" for one in line)

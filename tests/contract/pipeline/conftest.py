@@ -8,6 +8,7 @@ import pytest
 
 from fleetwarden.controllers import deploy_watch
 from fleetwarden.controllers.approvals import WORK_KIND, ApprovalDesk
+from fleetwarden.controllers.capturing import Capturing
 from fleetwarden.controllers.executor import CADENCE as EXECUTOR
 from fleetwarden.controllers.executor import Executor, ExecutorLimits
 from fleetwarden.controllers.gate import Gate
@@ -65,6 +66,7 @@ class Bench:
             self.wakes,
             lambda job: job(),
             unready=self.readiness.why_not,
+            capturing=Capturing({"": self.substrate}),
             holder=self.holder,
             limits=ExecutorLimits(lease_ttl_s=LEASE_TTL_S, watch_window_s=window_s),
         )
