@@ -6,10 +6,11 @@ A substrate that was chosen and cannot work on this machine falls back to a dry 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import structlog
 
+from fleetwarden.adapters.deadlines import DeadlineEvidence
 from fleetwarden.adapters.substrates.process.substrate import ProcessSubstrate
 from fleetwarden.app.settings import Settings
 from fleetwarden.domain.errors import Misconfigured
@@ -18,7 +19,7 @@ from fleetwarden.ports.evidence import EvidenceSource
 from fleetwarden.ports.observation import FleetObserver
 from fleetwarden.ports.system import Clock
 
-__all__ = ["Substrates", "build"]
+__all__ = ["Substrates", "build", "evidence_of"]
 
 log = structlog.get_logger(__name__)
 PROCESS = "process"
@@ -58,3 +59,9 @@ def build(settings: Settings, clock: Clock, fleet_id: str, on_exit: Callable[[st
         return Substrates((), {}, told if PROCESS in acting else (), lambda _: {}, lambda: None)
     actuators: dict[str, FleetActuator] = {PROCESS: process.actuator} if PROCESS in acting else {}
     return Substrates((process.observer,), actuators, (), process.running_besides, process.close, (process.evidence,))
+
+
+def evidence_of(parts: Iterable[object], clock: Clock | None) -> dict[str, EvidenceSource]:
+    """Those of the parts that can give evidence, by substrate.  `clock`: each is bounded in time by it."""
+    found = [one for one in parts if isinstance(one, EvidenceSource)]
+    return {one.substrate: one if clock is None else DeadlineEvidence(clock, one) for one in found}
