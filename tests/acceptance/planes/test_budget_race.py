@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import closing
+from functools import partial
 
 import pytest
 
 from fleetwarden.adapters.system import SystemClock
 from fleetwarden.domain.lifecycles import OutboxState
-from fleetwarden.ports.stores import Page
+from fleetwarden.ports.stores import Page, Tx
 from fleetwarden.store.opening import open_store
 from tests.acceptance.crash.depth import FULL
 from tests.acceptance.planes.racer import TARGETS
@@ -16,6 +17,10 @@ from tests.acceptance.planes.world import Racer
 from tests.postgresql import Cluster
 
 ROUNDS = 1_000 if FULL else 60
+
+
+def free(seq: int, tx: Tx) -> None:
+    tx.outbox.abandon(seq, "the slot is free again")
 
 
 @pytest.mark.req("POL-6", "RUN-1")
@@ -34,6 +39,6 @@ def test_two_processes_that_race_for_the_last_slot_never_both_get_it(postgresql:
             [won] = store.read(lambda tx: tx.outbox.in_state(OutboxState.PREPARED))
             assert won.request.target == answers["prepared"]
             winners.add(won.request.requested_by)
-            store.transact("next round", lambda tx, won=won: tx.outbox.abandon(won.seq, "the slot is free again"))
+            store.transact("next round", partial(free, won.seq))
         assert winners == {"a", "b"}, "a race in which the same one always wins is none"
         assert len(store.read(lambda tx: tx.outbox.list(Page(state="abandoned", limit=500)))) == min(ROUNDS, 500)
