@@ -19,21 +19,20 @@ from fleetwarden.adapters.files.folder import ConfigurationFolder
 from fleetwarden.adapters.notify import JournalNotifier
 from fleetwarden.adapters.substrates.dry_run import DryRunActuator
 from fleetwarden.adapters.system import SystemClock, SystemIds
-from fleetwarden.app import substrates
+from fleetwarden.app import first_token, substrates
 from fleetwarden.app.administration import Administration
 from fleetwarden.app.approving import Approving
 from fleetwarden.app.diagnosis import Diagnosis
 from fleetwarden.app.explaining import Explaining
 from fleetwarden.app.fleet_views import FleetViews, PlaneFacts
 from fleetwarden.app.history import History
-from fleetwarden.app.identity import Caller, Role, authenticate, authenticate_digest, secret_digest
+from fleetwarden.app.identity import Caller, authenticate, authenticate_digest
 from fleetwarden.app.injection import injected
 from fleetwarden.app.ledger_export import LedgerExport
 from fleetwarden.app.listing import Lists
 from fleetwarden.app.neighbours import neighbours_of
 from fleetwarden.app.planning import Planning
 from fleetwarden.app.proposing import Proposing
-from fleetwarden.app.rotation import FROM_SETTINGS, live_admins
 from fleetwarden.app.settings import Settings
 from fleetwarden.app.stopping import Stopping
 from fleetwarden.app.storage import EpochOperations, open_migrated
@@ -75,7 +74,7 @@ from fleetwarden.ports.stores import Store, Tx
 from fleetwarden.ports.system import Clock, IdSource, Notifier
 from fleetwarden.store.opening import require_capabilities
 
-__all__ = ["Offline", "Plane", "configuration_of", "first_admin_token"]
+__all__ = ["Offline", "Plane", "configuration_of"]
 
 log = structlog.get_logger(__name__)
 OBSERVATION = "observation"
@@ -118,6 +117,7 @@ class Plane:
         self.store: Store = store if store is not None else open_migrated(settings, self.clock)
         self.holder = f"{settings.fleet_host}:{os.getpid()}:{self.ids.new()}"
         self.wakes = Wakes()
+        self._admin_token = first_token.watched(self.store, settings)
         self.neighbours = neighbours_of(
             settings,
             self.clock,
@@ -325,6 +325,8 @@ class Plane:
         if changed:
             log.info("configuration changed")
             self.wakes.wake(RECONCILER)
+        if self._admin_token is not None:
+            self._admin_token.look()
         return changed
 
     def _supervise(self, _: LeaseFence | None) -> list[str]:
@@ -463,28 +465,3 @@ class Offline:
 
     def close(self) -> None:
         self.store.close()
-
-
-def first_admin_token(store: Store, settings: Settings, secret: str) -> str | None:
-    """Make the first admin token.  A configured secret is always made valid; otherwise `secret` is used once, while no
-    admin token lives.  Returns the secret that was made now, or None."""
-    configured = settings.fleet_admin_token
-    wanted = configured.get_secret_value() if configured is not None else secret
-    name = FROM_SETTINGS if configured is not None else "admin"
-
-    def run(tx: Tx) -> str | None:
-        known = tx.tokens.by_digest(secret_digest(wanted))
-        if known is not None:
-            return None
-        live = [one for one in tx.tokens.all() if one.revoked_at is None]
-        if configured is None and live_admins(live, tx.now()):
-            return None
-        if any(one.name == name for one in live):
-            tx.tokens.revoke(name)
-        tx.tokens.add(name=name, secret_digest=secret_digest(wanted), roles=(Role.ADMIN.value,), person="admin")
-        tx.journal.write(
-            topic="token", actor="plane", subject=name, severity="warning", summary=f"made the token {name}"
-        )
-        return wanted
-
-    return store.transact("first_admin_token", run)

@@ -56,7 +56,7 @@ class Neighbours:
         self._store = store
         self._wakes = wakes
         self._holder = holder
-        self._bell: Bell | None = None if by_hand else open_bell(settings.store_url, clock, plane=holder)
+        self._bell: Bell | None = None if by_hand else open_bell(settings.store_address, clock, plane=holder)
 
     def register(self, fresh_id: str) -> None:
         """Answer for this host from this data folder.  Raises Misconfigured if another folder does.

@@ -51,6 +51,7 @@ LATER = (
 )
 
 
+LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(setting_values.lower)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Host = Annotated[str, AfterValidator(setting_values.host)]
 WebUrl = Annotated[str, AfterValidator(setting_values.web_url)]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import fleetwarden
+from fleetwarden.adapters.files.checkpoints import CheckpointFile
 from fleetwarden.app.identity import LOCAL_ADMIN, Caller, Role, require
 from fleetwarden.app.settings import Settings
 from fleetwarden.controllers import epochs
@@ -131,7 +132,7 @@ class Storage:
             if known["outdated"]:
                 backup = self._beside(f"before-schema-{known['newest']}-from-{known['schema']}")
                 self._back_up(backup)
-        return open_store(self._url, self._clock), backup
+        return open_store(self._settings.store_address, self._clock), backup
 
     def _beside(self, name: str) -> Path:
         folder = self._settings.fleet_data_dir / FOLDER
@@ -166,6 +167,8 @@ class Storage:
                     hint="--replace puts the backup in its place and keeps what is there in the data folder",
                 ) from error
             raise
+        # What was signed of the replaced ledger goes with it: its newest seals are in no backup.
+        CheckpointFile(self._settings.fleet_data_dir).set_aside(self._beside("replaced-ledger").with_suffix(".jsonl"))
         replaced = str(kept) if kept is not None and kept.exists() else None
         return {**_told(file, manifest), "replaced": replaced, "frozen": True}
 

@@ -194,7 +194,7 @@ def _token(call: Call, plane: Plane, settings: Settings) -> str:
 
     The secret is in its file before it opens anything: a plane that dies in between leaves nobody locked out.
     """
-    from fleetwarden.app.bootstrap import first_admin_token
+    from fleetwarden.app.first_token import first_admin_token
     from fleetwarden.app.identity import Unauthenticated, new_secret
     from fleetwarden.app.running import forget_token, keep_token, kept_token, token_file
 

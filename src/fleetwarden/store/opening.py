@@ -7,6 +7,7 @@ that is asked for.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,13 +43,16 @@ def sqlite_path(url: str) -> Path | None:
     return Path(text)
 
 
-def open_store(url: str, clock: Clock, *, synchronous_off: bool = False) -> SqliteStore | PostgresqlStore:
-    """Open the store at `url`: `sqlite:///path`, a plain path, or `postgresql://…`.
+def open_store(
+    url: str | Callable[[], str], clock: Clock, *, synchronous_off: bool = False
+) -> SqliteStore | PostgresqlStore:
+    """Open the store at `url`: `sqlite:///path`, a plain path, or `postgresql://…`, also as a function that says the
+    latter anew for each connection.
 
     `synchronous_off`, for simulations on SQLite only, does without waiting for the disk.  Raises Misconfigured (owned
     by another process, no such folder, a newer schema, a missing driver) and StoreUnavailable (nobody answers there).
     """
-    path = sqlite_path(url)
+    path = sqlite_path(url) if isinstance(url, str) else None
     store: SqliteStore | PostgresqlStore
     if path is None:
         if synchronous_off:
@@ -100,7 +104,7 @@ def _take_from_the_dead(store: SqliteStore | PostgresqlStore) -> None:
         store.transact("void_leases", lambda tx: (tx.leases.void_all(), tx.work.void_all()))
 
 
-def _open_postgresql(url: str, clock: Clock) -> PostgresqlStore:
+def _open_postgresql(url: str | Callable[[], str], clock: Clock) -> PostgresqlStore:
     try:
         from fleetwarden.store.postgresql_engine import PostgresqlStore
     except ImportError as error:
@@ -110,9 +114,9 @@ def _open_postgresql(url: str, clock: Clock) -> PostgresqlStore:
     return PostgresqlStore(url, clock)
 
 
-def open_bell(url: str, clock: Clock, *, plane: str) -> PostgresqlBell | None:
+def open_bell(url: str | Callable[[], str], clock: Clock, *, plane: str) -> PostgresqlBell | None:
     """Wake-ups between the planes at `url`, for the plane of that name; None where there is only one plane."""
-    if sqlite_path(url) is not None:
+    if isinstance(url, str) and sqlite_path(url) is not None:
         return None
     from fleetwarden.store.postgresql_bell import PostgresqlBell
 

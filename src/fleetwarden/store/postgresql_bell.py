@@ -16,7 +16,7 @@ import structlog
 
 from fleetwarden.domain.errors import FleetError
 from fleetwarden.ports.system import Clock
-from fleetwarden.store.postgresql_session import connect
+from fleetwarden.store.postgresql_session import Address, connect
 from fleetwarden.store.statements import Row
 
 __all__ = ["PostgresqlBell"]
@@ -32,7 +32,7 @@ _SCHEMA = b"SELECT hashtext(current_schema())::text"
 class PostgresqlBell:
     """Implements `ports.planes.Bell` on the database at `url`.  `plane`: this one's name; its own rings are ignored."""
 
-    def __init__(self, url: str, clock: Clock, *, plane: str) -> None:
+    def __init__(self, url: Address, clock: Clock, *, plane: str) -> None:
         self._url = url
         self._clock = clock
         self._plane = plane

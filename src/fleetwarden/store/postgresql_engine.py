@@ -19,7 +19,7 @@ from fleetwarden.ports.stores import StoreHealth, Tx
 from fleetwarden.ports.system import Clock
 from fleetwarden.store import revisions
 from fleetwarden.store.pool import Pool
-from fleetwarden.store.postgresql_session import PostgresqlSession, RunAgain, connect, place, translated
+from fleetwarden.store.postgresql_session import Address, PostgresqlSession, RunAgain, connect, place, translated
 from fleetwarden.store.release import SlowTransactions, release_all
 from fleetwarden.store.statements import Row
 from fleetwarden.store.transactions import Nesting, Transaction
@@ -42,7 +42,7 @@ class PostgresqlStore:
     Raises Misconfigured (unreadable URL, a schema of a newer version) and StoreUnavailable (nobody answers there).
     """
 
-    def __init__(self, url: str, clock: Clock) -> None:
+    def __init__(self, url: Address, clock: Clock) -> None:
         self._clock = clock
         self._where = place(url)
         self._nesting = Nesting()

@@ -7,8 +7,8 @@ a silent network), so that no thread hangs for ever.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import psycopg
 from psycopg import conninfo
@@ -18,7 +18,9 @@ from fleetwarden.domain.identifiers import Micros
 from fleetwarden.store.session import Session
 from fleetwarden.store.statements import Row, Statement
 
-__all__ = ["PostgresqlSession", "RunAgain", "connect", "place", "translated"]
+__all__ = ["Address", "PostgresqlSession", "RunAgain", "connect", "place", "translated"]
+
+Address: TypeAlias = str | Callable[[], str]  # a URL, or what says it anew for each connection
 
 _ADMISSION_LOCK = 0x666C_6565  # the class of our advisory locks; the second number is the schema's
 _LOCK_EXCLUSIVE = b"SELECT pg_advisory_xact_lock(%s, hashtext(current_schema()))"
@@ -46,17 +48,22 @@ class RunAgain(StoreUnavailable):
     """The database broke this transaction up (deadlock, serialisation failure): run its function again."""
 
 
-def place(url: str) -> str:
+def _now(address: Address) -> str:
+    return address if isinstance(address, str) else address()
+
+
+def place(url: Address) -> str:
     """Host and database for messages; never the password.  Raises Misconfigured if the URL cannot be read."""
     try:
-        parts = conninfo.conninfo_to_dict(url)
+        parts = conninfo.conninfo_to_dict(_now(url))
     except psycopg.Error as error:
         raise Misconfigured("the store's PostgreSQL URL cannot be read", hint=_FORM) from error
     return f"PostgreSQL {parts.get('host', 'localhost')}/{parts.get('dbname', parts.get('user', ''))}"
 
 
-def connect(url: str) -> psycopg.Connection[Row]:
+def connect(url: Address) -> psycopg.Connection[Row]:
     """A connection in autocommit mode (we send BEGIN ourselves).  Raises StoreUnavailable."""
+    url = _now(url)
     try:
         given = conninfo.conninfo_to_dict(url)
         missing = {name: value for name, value in _DEFAULTS.items() if name not in given}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleetwarden.app.bootstrap import first_admin_token
+from fleetwarden.app.first_token import first_admin_token
 from fleetwarden.app.identity import Role
 from fleetwarden.ports.stores import Page
 from tests.acceptance.http.world import World
