@@ -48,7 +48,7 @@ class Freezing:
         """Stop actuation in a scope.  Once this has answered nothing further is fenced there; `in_flight` names what of
         it is running.
 
-        Raises Forbidden, Misconfigured (`for_s` not in 1 s to 366 d, a scope or name that does not exist).
+        Raises Forbidden, Misconfigured (`for_s` not in 1 s to 366 d, no such scope or kind), NotFound (group, service).
         """
         self._require(caller, scope, value)
         if len(reason) > REASON_MAX:
@@ -123,7 +123,8 @@ class Freezing:
         if known is not None and value not in known and (scope == "kind" or not fleet.error):
             close = get_close_matches(value, known, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(sorted(known)[:20]) or 'none'}"
-            raise Misconfigured(f"there is no {scope} {value!r}: nothing was frozen", hint=hint)
+            error = Misconfigured if scope == "kind" else NotFound
+            raise error(f"there is no {scope} {value!r}: nothing was frozen", hint=hint)
 
 
 def _groups(fleet: Fleet) -> frozenset[str]:

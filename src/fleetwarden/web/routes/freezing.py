@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends
 from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
+from fleetwarden.domain.actions import KNOWN_KINDS
 from fleetwarden.domain.errors import Problem
+from fleetwarden.domain.identifiers import JsonValue
 from fleetwarden.web import schemas
 from fleetwarden.web.addresses import ActionId
 from fleetwarden.web.answers import answer
@@ -26,6 +29,14 @@ router = APIRouter(tags=["freeze and recovery"], dependencies=[Depends(no_query)
 Scope = Annotated[str | None, Field(min_length=1, max_length=200, json_schema_extra={"pattern": TEXT_PATTERN})]
 
 
+SCOPED = ("group", "kind", "service")
+
+
+def _both(one: str, other: str) -> dict[str, JsonValue]:
+    """What an order looks like that names both."""
+    return {"required": [one, other], "properties": {one: {"type": "string"}, other: {"type": "string"}}}
+
+
 class FreezeOrder(ClosedBody):
     """`on` freezes, for `for_s` seconds or until it is taken back; off ends freezes.
 
@@ -37,18 +48,19 @@ class FreezeOrder(ClosedBody):
         json_schema_extra={
             "if": {"properties": {"on": {"const": False}}},
             "then": {"properties": {"for_s": {"type": "null"}}},
+            "not": {"anyOf": [_both(*pair) for pair in combinations(SCOPED, 2)]},
         }
     )
     on: bool
     reason: Reason = None
     for_s: Annotated[float | None, Field(ge=1, le=366 * 86_400)] = None
     group: Scope = None
-    kind: Scope = None
+    kind: Annotated[str | None, Field(max_length=200, json_schema_extra={"enum": [*sorted(KNOWN_KINDS), None]})] = None
     service: Scope = None
 
     def scope(self) -> tuple[str, str]:
         """The scope and its name; ("", "") for none.  Raises Malformed for several."""
-        given = [(name, value) for name in ("group", "kind", "service") if (value := getattr(self, name)) is not None]
+        given = [(name, value) for name in SCOPED if (value := getattr(self, name)) is not None]
         if len(given) > 1:
             told = [Problem(name, 0, "only one of group, kind and service") for name, _ in given]
             raise Malformed("a freeze is of one thing; several freezes may stand at once", told)

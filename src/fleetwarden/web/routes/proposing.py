@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from fleetwarden.app.proposing import KEY_MAX
 from fleetwarden.domain.actions import ACTUATED_KINDS
+from fleetwarden.domain.identifiers import JsonValue
 from fleetwarden.web.addresses import NAME_PATTERN
 from fleetwarden.web.answers import answer
 from fleetwarden.web.bodies import ClosedBody, documented, json_body
@@ -23,12 +24,25 @@ __all__ = ["router"]
 router = APIRouter(tags=["actions"], dependencies=[Depends(no_query)])
 
 
+PARAMS: dict[str, JsonValue] = {  # what a kind takes of them is the policy's first check, and a denial on record
+    "maxProperties": 20,
+    "propertyNames": {"pattern": "^[a-z_]{1,64}$"},
+    "additionalProperties": {
+        "anyOf": [
+            {"type": "integer", "minimum": -(2**63) + 1, "maximum": 2**63 - 1},
+            {"type": "boolean"},
+            {"type": "string", "maxLength": 512, "pattern": TEXT_PATTERN},
+        ]
+    },
+}
+
+
 class Proposal(ClosedBody):
     """`idempotency_key` makes a repeated request one request; `break_glass` (role admin) passes freezes and windows."""
 
     kind: Annotated[str, Field(json_schema_extra={"enum": sorted(ACTUATED_KINDS)})]
     target: Annotated[str, Field(min_length=1, max_length=63, json_schema_extra={"pattern": NAME_PATTERN})]
-    params: Annotated[dict[str, Any], Field(default_factory=dict)]
+    params: Annotated[dict[str, Any], Field(default_factory=dict, json_schema_extra=PARAMS)]
     reason: RequiredReason
     idempotency_key: Annotated[
         str | None, Field(min_length=1, max_length=KEY_MAX, json_schema_extra={"pattern": TEXT_PATTERN})
