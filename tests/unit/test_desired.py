@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleetwarden.domain.actions import Kind
-from fleetwarden.domain.convergence import Need, converge, still_needed
+from fleetwarden.domain.convergence import Need, Rest, converge, still_needed
 from fleetwarden.domain.desired import (
     Baseline,
     Change,
@@ -78,17 +78,20 @@ def test_what_an_override_needs_is_asked_for_in_the_name_of_whoever_set_it():
 @pytest.mark.req("AUT-11")
 def test_only_an_override_sets_the_count_of_a_service_with_a_scaling_block():
     scaled = a_service("web", replicas=2, scaling=ScalingBlock(line=3))
-    assert converge(scaled, seen(5)).code == "count_not_ours"
+    for one, look in ((scaled, seen(5)), (layered(scaled, None, [change()]), seen(7))):
+        rest = converge(one, look)
+        assert isinstance(rest, Rest)
+        assert rest.code == "count_not_ours"
     need = converge(layered(scaled, override(replicas=4), ()), seen(5))
     assert isinstance(need, Need)
     assert need.params == {"replicas": 4}
-    assert converge(layered(scaled, None, [change()]), seen(7)).code == "count_not_ours"
 
 
 @pytest.mark.req("REC-9")
 def test_a_held_change_is_what_is_asked_for_and_names_its_release():
     held = layered(WEB, override(replicas=3), [change()])
     rest = converge(held, seen(5, version="1"))
+    assert isinstance(rest, Rest)
     assert rest.code == "foreign_held"
     assert "scaled by somebody else, 2 → 5 (C-7), held until" in rest.reason
     assert "fleetwarden adopt web" in rest.reason
@@ -99,7 +102,9 @@ def test_a_held_change_is_what_is_asked_for_and_names_its_release():
 def test_a_paused_service_needs_nothing_whatever_is_seen():
     paused = layered(WEB, None, [change(pauses=True, hold_until=None)])
     for look in (None, seen(5), seen(5, status=ServiceStatus.DOWN), seen(1)):
-        assert converge(paused, look).code == "foreign_paused"
+        rest = converge(paused, look)
+        assert isinstance(rest, Rest)
+        assert rest.code == "foreign_paused"
 
 
 @pytest.mark.req("REC-9")
