@@ -65,6 +65,16 @@ class CheckpointFile:
             raise StoreUnavailable(f"{self.file} cannot be read: {error.strerror}") from error
         return [self._decoded(line) for line in lines if line.endswith(b"\n")]
 
+    def set_aside(self, to: Path) -> None:
+        """Move what was written so far to another name.  Raises StoreUnavailable."""
+        try:
+            self.file.rename(to)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise StoreUnavailable(f"{self.file} cannot be moved to {to}: {error.strerror}") from error
+        self._newest, self._looked = None, True
+
     def _decoded(self, line: bytes) -> Checkpoint:
         try:
             return _DECODER.decode(line)
