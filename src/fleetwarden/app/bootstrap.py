@@ -36,6 +36,7 @@ from fleetwarden.app.proposing import Proposing
 from fleetwarden.app.settings import Settings
 from fleetwarden.app.stopping import Stopping
 from fleetwarden.app.storage import EpochOperations, open_migrated
+from fleetwarden.app.version_views import VersionViews
 from fleetwarden.app.wishes import Wishes
 from fleetwarden.controllers import deploy_watch
 from fleetwarden.controllers.approvals import WORK_KIND as APPROVED_ACTION
@@ -213,6 +214,11 @@ class Plane:
         self.recovery = Recovery(
             store, files, self._sightings, self.wakes, self.executor.executing, watch_window_s=window, host=host
         )
+        self._build_passes()
+
+    def _build_passes(self) -> None:
+        """What looks, proposes and carries on, over the gate and the executor."""
+        settings, store, files, shared = self.settings, self.store, self.configuration, self.neighbours
         self.desk = ApprovalDesk(self.ids, store, files, self._sightings, self.gate, self.wakes)
         self.expiry = Expiry(store, files, self.desk, self.wakes)
         self.restraint = Restraint(store, interval_s=settings.fleet_reconciler_interval)
@@ -264,7 +270,7 @@ class Plane:
             Subscription(name="worker", interval_s=1.0, run=lambda _: self.worker.run(), leased=False),
             Subscription(name="configuration", interval_s=settings.fleet_config_poll_s, run=self._reread, leased=False),
             Subscription(name=NOTIFIER, interval_s=5.0, run=self.messenger.run, vital=False),
-            Subscription(name=EXPIRY, interval_s=5.0, run=lambda _: self.expiry.run(), vital=False),
+            Subscription(name=EXPIRY, interval_s=5.0, run=self.expiry.run, vital=False),
             Subscription(name=SEALER, interval_s=1.0, run=self.sealer.run, vital=False),
             Subscription(name="supervision", interval_s=5.0, run=self._supervise, leased=False),
         ]
@@ -386,6 +392,7 @@ class Plane:
         self.diagnosis = Diagnosis(
             self.store, self.clock, self.supervision, self.loop.states, self.loop.leased, facts.fallbacks
         )
+        self.versions = VersionViews(self.store, self.configuration, self.fleet)
         self.explaining = Explaining(self.store, self.configuration, self.fleet, self.restraint)
         self.stopping = Stopping(
             self.clock, self.ids, self.store, self.configuration, self._sightings, self.gate, self.reconciler
