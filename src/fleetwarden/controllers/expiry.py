@@ -10,7 +10,7 @@ from fleetwarden.controllers.approvals import ApprovalDesk
 from fleetwarden.controllers.capturing import prune
 from fleetwarden.controllers.wakes import Wakes
 from fleetwarden.domain import freezing
-from fleetwarden.domain.actions import ActionApproval
+from fleetwarden.domain.actions import ActionApproval, LeaseFence
 from fleetwarden.domain.errors import Conflict
 from fleetwarden.domain.identifiers import SECOND, Micros, rfc3339
 from fleetwarden.domain.lifecycles import ApprovalState
@@ -24,7 +24,7 @@ SHARE = 4  # a warning comes in the last quarter of an approval's time at the ea
 
 
 class Expiry:
-    """Tells of ends: `run` is one pass, and any number of planes may run it side by side."""
+    """Tells of ends: `run` is one pass under a lease; each end is told once even where several planes run it."""
 
     def __init__(self, store: Store, configuration: ConfigurationSource, desk: ApprovalDesk, wakes: Wakes) -> None:
         self._store = store
@@ -32,20 +32,22 @@ class Expiry:
         self._desk = desk
         self._wakes = wakes
 
-    def run(self) -> int:
-        """Expire, warn, tell; returns how much of it there was.  Raises StoreUnavailable."""
-        return self._desk.expire_due() + self._warn() + self._tell_ended() + prune(self._store)
+    def run(self, fence: LeaseFence | None = None) -> int:
+        """Expire, warn, tell; returns how much of it there was.  Raises Fenced, StoreUnavailable."""
+        return self._desk.expire_due(fence) + self._warn(fence) + self._tell_ended(fence) + prune(self._store)
 
-    def _warn(self) -> int:
+    def _warn(self, fence: LeaseFence | None) -> int:
         warns_s = self._configuration.current().policy.options.approval_warns_s
         if warns_s == 0:
             return 0
         now, pending = self._store.read(lambda tx: (tx.now(), tx.approvals.in_state(ApprovalState.PENDING)))
         due = [one for one in pending if one.warned_at is None and warns_at(one, warns_s) <= now < one.expires_at]
-        return sum(self._warn_of(one.seq) for one in due)
+        return sum(self._warn_of(one.seq, fence) for one in due)
 
-    def _warn_of(self, seq: int) -> int:
+    def _warn_of(self, seq: int, fence: LeaseFence | None) -> int:
         def run(tx: Tx) -> int:
+            if fence is not None:
+                tx.leases.check(fence)
             one = tx.approvals.get(seq)
             if one.status is not ApprovalState.PENDING or one.warned_at is not None or one.expires_at <= tx.now():
                 return 0
@@ -64,12 +66,14 @@ class Expiry:
 
         return self._store.transact("warn", run)
 
-    def _tell_ended(self) -> int:
+    def _tell_ended(self, fence: LeaseFence | None) -> int:
         ended = self._store.read(lambda tx: tx.freezes.ended())
-        return sum(self._tell(one.seq) for one in ended)
+        return sum(self._tell(one.seq, fence) for one in ended)
 
-    def _tell(self, seq: int) -> int:
+    def _tell(self, seq: int, fence: LeaseFence | None) -> int:
         def run(tx: Tx) -> int:
+            if fence is not None:
+                tx.leases.check(fence)
             one = tx.freezes.told(seq)
             tx.journal.write(
                 topic="notice",
