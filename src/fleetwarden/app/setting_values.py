@@ -5,6 +5,7 @@ A secret's value stands in no message.
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Protocol, TypeVar
 
 from fleetwarden.domain.identifiers import name_problem
@@ -18,6 +19,7 @@ __all__ = [
     "host",
     "long_enough",
     "lower",
+    "networks",
     "store_url",
     "web_url",
 ]
@@ -82,6 +84,21 @@ def host(value: str) -> str:
     if problem := host_problem(value):
         raise ValueError(problem)
     return value
+
+
+def networks(value: object) -> object:
+    """A comma list of addresses and networks: `10.0.0.2, 172.28.0.0/24`."""
+    if not isinstance(value, str):
+        return value
+    words = [word.strip() for word in value.split(",") if word.strip()]
+    for word in words:
+        try:
+            network = ipaddress.ip_network(word, strict=False)
+        except ValueError:
+            raise ValueError(f"{word!r} is no address and no network, such as 10.0.0.2 or 172.28.0.0/24") from None
+        if network.prefixlen == 0:
+            raise ValueError(f"{word} is everybody: name the proxy")
+    return tuple(dict.fromkeys(words))
 
 
 def long_enough(token: str) -> str:

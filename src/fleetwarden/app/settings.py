@@ -123,6 +123,19 @@ class Settings(BaseModel):
     fleet_http_port: int = Field(
         default=8800, ge=0, le=65_535, alias="FLEET_HTTP_PORT", description="Its port; 0: any that is free."
     )
+    fleet_http_tls_cert_file: Path | None = Field(
+        default=None,
+        alias="FLEET_HTTP_TLS_CERT_FILE",
+        description="The certificate chain, if the plane does TLS.",
+    )
+    fleet_http_tls_key_file: Path | None = Field(
+        default=None, alias="FLEET_HTTP_TLS_KEY_FILE", description="Its private key."
+    )
+    fleet_http_proxy: Annotated[tuple[str, ...], BeforeValidator(setting_values.networks)] | None = Field(
+        default=None,
+        alias="FLEET_HTTP_PROXY",
+        description="Addresses or networks of the proxy that ends TLS for a plane that listens beyond loopback.",
+    )
     fleet_url: WebUrl | None = Field(
         default=None, alias="FLEET_URL", description="The plane that commands talk to; default: the local one."
     )
@@ -252,6 +265,7 @@ SECRETS = frozenset({"FLEET_STORE_URL", "FLEET_TOKEN", "FLEET_ADMIN_TOKEN"})
 PATHS = frozenset(
     {"FLEET_REGISTRY_PATH", "FLEET_DESIRED_STATE_PATH", "ACTION_POLICY_PATH", "FLEET_DATA_DIR"}
     | {name + FILE_SUFFIX for name in SECRETS}
+    | {"FLEET_HTTP_TLS_CERT_FILE", "FLEET_HTTP_TLS_KEY_FILE"}
 )
 SERVERS = ("postgresql://",)
 
@@ -451,6 +465,10 @@ def _contradictions(settings: Settings, written: Mapping[str, _Written]) -> Iter
             f"FLEET_FENCE_GAP_MAX_S ({settings.fence_gap_max_s:g}) has to be below FLEET_LEASE_TTL_S "
             f"({settings.fleet_lease_ttl_s:g}): a lease outlives the start of a call"
         )
+    halves = ("FLEET_HTTP_TLS_CERT_FILE", "FLEET_HTTP_TLS_KEY_FILE")
+    given = [name for name in halves if getattr(settings, ALIASES[name]) is not None]
+    if len(given) == 1:
+        yield written[given[0]].problem(f"{halves[0]} and {halves[1]} belong together: give both or neither")
 
 
 def _weak_tokens(settings: Settings, written: Mapping[str, _Written]) -> Iterable[Problem]:

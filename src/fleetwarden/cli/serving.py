@@ -166,7 +166,7 @@ class _Serving:
         return self._thread.is_alive()
 
     def _serve(self) -> None:
-        from fleetwarden.web.server import serve
+        from fleetwarden.web.server import Beyond, serve
 
         settings = self._settings
         try:
@@ -177,6 +177,9 @@ class _Serving:
                 on_ready=self._ready,
                 on_shutdown=self._wanted.set,
                 ends=self._ends,
+                beyond=Beyond(
+                    settings.fleet_http_tls_cert_file, settings.fleet_http_tls_key_file, settings.fleet_http_proxy or ()
+                ),
             )
         except BaseException as error:  # noqa: BLE001  handed to the main thread, which says it
             self.error = error

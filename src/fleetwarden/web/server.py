@@ -1,8 +1,9 @@
 """Listening: one address of this machine, one application, and an end that lets answers finish.
 
 The port is bound before anything is served, so that a port in use is a clear refusal and port 0 has a number to
-report.  Only loopback is listened on: beyond it a token would travel in clear text.  Nothing is logged per request;
-what changed the fleet is in the ledger.  Signals only ask for the end: what a plane does then is its owner's business.
+report.  Beyond loopback it needs TLS, or a declared proxy that ends it: else a token would travel in clear text.
+Nothing is logged per request; what changed the fleet is in the ledger.  Signals only ask for the end: what a plane does
+then is its owner's business.
 """
 
 from __future__ import annotations
@@ -14,14 +15,18 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from fleetwarden.domain.errors import Misconfigured
 from fleetwarden.web.application import create_app
 from fleetwarden.web.plane import ServedPlane
+from fleetwarden.web.proxy import BehindProxy
 
-__all__ = ["bind", "serve", "url_of"]
+__all__ = ["Beyond", "bind", "serve", "url_of"]
 
 BACKLOG = 256
 CONCURRENT_MAX = 512  # connections; past it 503
@@ -31,12 +36,23 @@ HEADERS_MAX_BYTES = 64 * 1024
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def bind(host: str, port: int) -> socket.socket:
+class Beyond(NamedTuple):
+    """What makes it safe to listen beyond loopback: a certificate chain with its key, or the proxy's addresses."""
+
+    certificate: Path | None = None
+    key: Path | None = None
+    proxy: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.certificate is not None or bool(self.proxy)
+
+
+def bind(host: str, port: int, beyond: Beyond = Beyond()) -> socket.socket:  # noqa: B008 -- it cannot be changed
     """A socket that listens soon.  `port` 0 takes one that is free.
 
-    Raises Misconfigured: not loopback, port in use or not allowed, no such address.
+    Raises Misconfigured: beyond loopback without TLS and proxy, port in use or not allowed, no such address.
     """
-    address = _loopback(host)
+    address = _address(host, beyond)
     # Said to be TCP, or asyncio would leave Nagle's algorithm on and every answer would wait 40 ms for its second half.
     listening = socket.socket(
         socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP
@@ -51,18 +67,18 @@ def bind(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _loopback(host: str) -> str:
+def _address(host: str, beyond: Beyond) -> str:
     if host.lower() == "localhost":
         return "127.0.0.1"
     try:
         address = ipaddress.ip_address(host.strip("[]"))
     except ValueError:
         address = None
-    if address is None or not address.is_loopback:
+    if address is None or not (address.is_loopback or beyond):
         raise Misconfigured(
-            f"the API cannot listen on {host}: beyond this machine it needs TLS or a declared proxy, "
-            "which is not supported yet",
-            hint="FLEET_HTTP_HOST=127.0.0.1, and an SSH tunnel from elsewhere",
+            f"the API cannot listen on {host}: beyond this machine it needs an address, and TLS or a declared proxy",
+            hint="FLEET_HTTP_TLS_CERT_FILE and FLEET_HTTP_TLS_KEY_FILE, or FLEET_HTTP_PROXY; "
+            "or FLEET_HTTP_HOST=127.0.0.1 and a tunnel",
         )
     return str(address)
 
@@ -79,10 +95,13 @@ def _refused(address: str, port: int, error: OSError) -> Misconfigured:
     return Misconfigured(f"the API cannot listen on {address} port {port}: {error.strerror}")
 
 
-def url_of(listening: socket.socket) -> str:
+def url_of(listening: socket.socket, *, secure: bool = False) -> str:
     """The address that a browser on this machine opens."""
     host, port = listening.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    if ipaddress.ip_address(host).is_unspecified:
+        host = "::1" if ":" in host else "127.0.0.1"
+    scheme = "https" if secure else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def serve(
@@ -93,6 +112,7 @@ def serve(
     on_ready: Callable[[str], None],
     on_shutdown: Callable[[], None] = lambda: None,
     ends: threading.Event | None = None,
+    beyond: Beyond = Beyond(),  # noqa: B008 -- it cannot be changed
 ) -> None:
     """Serve `plane` until SIGINT, SIGTERM, `POST /shutdown` or `ends`, then let open requests finish (at most 10 s).
 
@@ -100,9 +120,16 @@ def serve(
     signals are taken meanwhile and given back afterwards, not raised again: the caller stops the plane.  A second
     SIGINT gives up on open requests.  Raises Misconfigured as `bind` does, before anything is served.
     """
-    listening = bind(host, port)
+    listening = bind(host, port, beyond)
     with contextlib.closing(listening):
-        _Server(plane, listening, on_ready, on_shutdown, ends or threading.Event()).run(sockets=[listening])
+        _Server(plane, listening, on_ready, on_shutdown, ends or threading.Event(), beyond).run(sockets=[listening])
+
+
+def _application(plane: ServedPlane, ends: threading.Event, beyond: Beyond) -> ASGIApp:
+    app: ASGIApp = create_app(plane, on_shutdown=ends.set)
+    if not beyond.proxy:
+        return app
+    return BehindProxy(app, [ipaddress.ip_network(one, strict=False) for one in beyond.proxy])
 
 
 class _Server(uvicorn.Server):
@@ -115,29 +142,35 @@ class _Server(uvicorn.Server):
         on_ready: Callable[[str], None],
         on_shutdown: Callable[[], None],
         ends: threading.Event,
+        beyond: Beyond,
     ) -> None:
-        self._url = url_of(listening)
+        self._url = url_of(listening, secure=beyond.certificate is not None)
         self._on_ready = on_ready
         self._on_shutdown = on_shutdown
         self._ends = ends
-        super().__init__(
-            uvicorn.Config(
-                create_app(plane, on_shutdown=ends.set),
-                loop="asyncio",
-                http="h11",  # bounds the size of a request's head, which the faster parser does not
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                backlog=BACKLOG,
-                limit_concurrency=CONCURRENT_MAX,
-                timeout_keep_alive=KEEP_ALIVE_S,
-                timeout_graceful_shutdown=DRAIN_S,
-                h11_max_incomplete_event_size=HEADERS_MAX_BYTES,
-            )
+        config = uvicorn.Config(
+            _application(plane, ends, beyond),
+            ssl_certfile=beyond.certificate,
+            ssl_keyfile=beyond.key,
+            loop="asyncio",
+            http="h11",  # bounds the size of a request's head, which the faster parser does not
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            backlog=BACKLOG,
+            limit_concurrency=CONCURRENT_MAX,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_graceful_shutdown=DRAIN_S,
+            h11_max_incomplete_event_size=HEADERS_MAX_BYTES,
         )
+        try:
+            config.load()  # reads the certificate: before anything is served
+        except (OSError, ValueError) as error:
+            raise Misconfigured(f"the TLS certificate or its key cannot be used: {error}") from error
+        super().__init__(config)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to answer, and say so."""
