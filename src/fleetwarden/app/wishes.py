@@ -10,7 +10,8 @@ from __future__ import annotations
 from fleetwarden.app import views
 from fleetwarden.app.identity import Caller, Role, require
 from fleetwarden.controllers.wakes import Wakes
-from fleetwarden.domain.desired import ForeignChange, ForeignField, ForeignState, Override
+from fleetwarden.controllers.wishes import answer_changes
+from fleetwarden.domain.desired import ForeignChange, ForeignState, Override
 from fleetwarden.domain.errors import Misconfigured, NotFound, Refused
 from fleetwarden.domain.fleet import DesiredState, Mode, Service
 from fleetwarden.domain.identifiers import SECOND, JsonValue, rfc3339
@@ -97,9 +98,7 @@ class Wishes:
                     service=name, replicas=replicas, state=wanted, reason=reason, by=caller.person, until=until
                 )
             )
-            fields = {ForeignField.REPLICAS} if replicas is not None else set[ForeignField]()
-            fields |= {ForeignField.STATE} if wanted is not None else set()
-            ended = _end_changes(tx, name, fields, ForeignState.REPLACED, caller.person, f"override {made.id}")
+            ended = answer_changes(tx, made)
             told = "" if until is None else f" until {rfc3339(until)}"
             self._note(
                 tx,
@@ -224,15 +223,6 @@ def _checked(
 def _refuse_long(reason: str) -> None:
     if len(reason) > REASON_MAX:
         raise Misconfigured(f"a reason of {len(reason)} characters is too long", hint=f"at most {REASON_MAX}")
-
-
-def _end_changes(tx: Tx, name: str, fields: set[ForeignField], to: ForeignState, by: str, note: str) -> list[JsonValue]:
-    ended: list[JsonValue] = []
-    for one in tx.foreign.standing():
-        if one.service == name and one.field in fields:
-            tx.foreign.move(one.seq, came_from=one.status, to=to, by=by, note=note)
-            ended.append(one.id)
-    return ended
 
 
 def notes(service: Service, override: views.Item | None) -> list[str]:

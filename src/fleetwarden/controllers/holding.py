@@ -7,6 +7,7 @@ the files to rule again clears it.
 
 from __future__ import annotations
 
+from fleetwarden.controllers.wishes import answer_changes
 from fleetwarden.domain.actions import ActionRequest, Kind
 from fleetwarden.domain.desired import Override
 from fleetwarden.domain.fleet import DesiredState, Service
@@ -35,6 +36,7 @@ def hold(tx: Tx, request: ActionRequest, service: Service) -> Override | None:
             service=request.target, replicas=count, state=state, reason=request.reason, by=request.requested_by
         )
     )
+    answer_changes(tx, made)
     tx.journal.write(
         topic="override",
         actor=request.requested_by,

@@ -1,7 +1,7 @@
 """What is asked for now: the files, with overrides and held changes layered over them, read in one transaction.
 
 Whoever compares the fleet with what is wanted takes its services from here and from nowhere else, so that a wish holds
-in every place at the same moment.  It reads; it never writes and never looks at the fleet.
+in every place at the same moment.  It never looks at the fleet, and a wish that is younger answers one that is older.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections import defaultdict
 import msgspec
 
 from fleetwarden.controllers.rollouts import rolled_back, why_not_again
-from fleetwarden.domain.desired import ForeignChange, layered
+from fleetwarden.domain.desired import ForeignChange, ForeignField, ForeignState, Override, layered
 from fleetwarden.domain.fleet import Fleet, Service
 from fleetwarden.ports.configuration import Configuration
 from fleetwarden.ports.stores import Tx
 from fleetwarden.ports.versions import RanVersion
 
-__all__ = ["as_asked"]
+__all__ = ["answer_changes", "as_asked"]
 
 
 def as_asked(tx: Tx, configuration: Configuration) -> Configuration:
@@ -51,3 +51,24 @@ def _held_back(service: Service, last: RanVersion | None) -> Service:
     """With the reason why its declared version is not deployed, where a person rolled back from it."""
     why = "" if last is None else why_not_again(last, service.version)
     return msgspec.structs.replace(service, rolled_back=why) if why else service
+
+
+def answer_changes(tx: Tx, override: Override) -> list[str]:
+    """End what somebody else set in the fields that a new override names: it is the answer to that.
+
+    Part of the transaction that writes the override; returns the ids of what it ended.
+    """
+    fields = {ForeignField.REPLICAS} if override.replicas is not None else set[ForeignField]()
+    fields |= {ForeignField.STATE} if override.state is not None else set()
+    ended = []
+    for one in tx.foreign.standing():
+        if one.service == override.service and one.field in fields:
+            tx.foreign.move(
+                one.seq,
+                came_from=one.status,
+                to=ForeignState.REPLACED,
+                by=override.by,
+                note=f"override {override.id}",
+            )
+            ended.append(one.id)
+    return ended

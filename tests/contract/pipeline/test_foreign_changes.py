@@ -235,3 +235,14 @@ def test_where_we_only_look_nothing_is_held(bench):
     bench.substrate.scaled("web", 7)
     bench.settle_down(2)
     assert changes(bench) == []
+
+
+@pytest.mark.req("REC-9", "AUT-12")
+def test_an_operators_own_count_answers_what_somebody_else_set(bench, wishes):
+    bench.substrate.scaled("web", 5)
+    bench.look()
+    wishes.put_override(local_admin(), "web", replicas=3, state=None, for_s=None, reason="three are enough")
+    bench.settle_down(3)
+    assert len(bench.substrate.instances("web")) == 3
+    [one] = changes(bench)
+    assert (one.status, one.note) == (ForeignState.REPLACED, "override O-1")
