@@ -12,6 +12,7 @@ import signal
 import sys
 import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from pathlib import Path
 from urllib.parse import parse_qs, urlparse
 
@@ -22,8 +23,11 @@ def main() -> None:
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--port", type=int, required=True)
     arguments.add_argument("--replica", default="0")
+    arguments.add_argument("--version", default="1.0")
+    arguments.add_argument("--counting", action="store_true", help="new in 1.1: tells how often it was asked")
     options = arguments.parse_args()
     QUEUE.mkdir(parents=True, exist_ok=True)
+    asked_for = count()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -32,15 +36,16 @@ def main() -> None:
                 self.answer({"ok": True})
             elif url.path == "/jobs":
                 asked = parse_qs(url.query).get("n", ["1"])[0]
-                count = min(int(asked), 1000) if asked.isdigit() else 1
-                for _ in range(count):
+                jobs = min(int(asked), 1000) if asked.isdigit() else 1
+                for _ in range(jobs):
                     name = uuid.uuid4().hex
                     draft = QUEUE / f".{name}"
                     draft.write_text(json.dumps({"job": name}))
                     draft.rename(QUEUE / f"{name}.json")
-                self.answer({"queued": count})
+                self.answer({"queued": jobs})
             elif url.path == "/":
-                self.answer({"service": "web", "replica": options.replica, "pid": os.getpid()})
+                told = {"service": "web", "version": options.version, "replica": options.replica, "pid": os.getpid()}
+                self.answer({**told, "asked": next(asked_for) + 1} if options.counting else told)
             else:
                 self.answer({"error": "there is no such page"}, status=404)
 
@@ -58,7 +63,7 @@ def main() -> None:
 
     server = ThreadingHTTPServer(("127.0.0.1", options.port), Handler)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    print(f"web #{options.replica} listens on {options.port}", flush=True)
+    print(f"web {options.version} #{options.replica} listens on {options.port}", flush=True)
     server.serve_forever()
 
 

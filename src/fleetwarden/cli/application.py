@@ -21,6 +21,7 @@ from fleetwarden.cli.recover import recover
 from fleetwarden.cli.sealed import ledger
 from fleetwarden.cli.storage import db
 from fleetwarden.cli.tokens import tokens
+from fleetwarden.cli.versions import versions
 
 __all__ = ["app"]
 
@@ -64,6 +65,7 @@ app.command("status")(fleet.status)
 app.command("explain")(fleet.explain)
 app.command("plan")(plan)
 app.command("history")(history)
+app.command("versions")(versions)
 app.command("adopt")(adopt)
 app.command("reassert")(reassert)
 app.command("doctor")(doctor)

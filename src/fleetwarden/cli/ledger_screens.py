@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from fleetwarden.cli.captured_screen import show_captured
 from fleetwarden.cli.screen import Screen
 from fleetwarden.cli.times import ago, localised, parsed, shown
 from fleetwarden.cli.wording import TONES, asked_for, done_words, status_word, work_kind
@@ -112,8 +113,10 @@ def show_list(screen: Screen, topic: str, body: Item, now: Any, *, more: Callabl
 
 
 def show_record(screen: Screen, item: Item, now: Any) -> None:
-    """One record, whole: a line a value, nested values under their name."""
-    _values(screen, item, now, 0)
+    """One record, whole: a line a value, nested values under their name; what was captured before it at the end."""
+    _values(screen, {key: value for key, value in item.items() if key != "captured"}, now, 0)
+    if item.get("captured"):
+        show_captured(screen, item["captured"], now)
 
 
 def _values(screen: Screen, item: Item, now: Any, depth: int) -> None:

@@ -33,6 +33,7 @@ from fleetwarden.web.routes import (
     sealed,
     services,
     tokens,
+    versions,
     wishes,
 )
 from fleetwarden.web.sessions import Sessions
@@ -49,6 +50,7 @@ API = (
     freezing.router,
     policy.router,
     tokens.router,
+    versions.router,
     plane.router,
     wishes.router,
     epochs.router,

@@ -25,6 +25,7 @@ from fleetwarden.app.planning import Planning
 from fleetwarden.app.proposing import Proposing
 from fleetwarden.app.stopping import Stopping
 from fleetwarden.app.storage import EpochOperations
+from fleetwarden.app.version_views import VersionViews
 from fleetwarden.app.wishes import Wishes
 from fleetwarden.ports.system import Clock
 
@@ -46,6 +47,7 @@ class ServedPlane(Protocol):
     proposing: Proposing
     fleet: FleetViews
     explaining: Explaining
+    versions: VersionViews
     stopping: Stopping
     wishes: Wishes
     history: History

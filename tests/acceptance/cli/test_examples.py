@@ -11,6 +11,7 @@ import socket
 import sys
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from tests.acceptance.cli.world import PATIENCE_S, World, eventually
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "examples"
+NEXT = 'version: "1.1"\n    process:\n      command: [python3, web.py'
 
 
 def free_port(*, also: int = 0) -> int:
@@ -75,6 +77,44 @@ def test_the_quickstart_starts_from_nothing_and_repairs_a_killed_replica_by_one_
     down = world.run("down", "--services")
     assert down.code == 0
     assert [world.pids(name) for name in ("web", "worker", "clumsy")] == [[], [], []]
+
+
+def deploys(world: World) -> list[dict[str, Any]]:
+    """Deploys that ended well."""
+    return [one for one in world.ask("/executions")["items"] if one["kind"] == "deploy_service" and one["ok"]]
+
+
+@pytest.mark.req("REC-3", "ACT-1", "ACT-3", "ACT-6")
+def test_the_quickstart_deploys_its_second_version_once_granted_and_rolls_back(world: World) -> None:
+    ports = bring(world, "01-quickstart")
+    world.up(until="Try:")
+    eventually(lambda: world.ask("/status")["services_by_status"]["up"] == 3)
+    before = world.pids("web")
+    registry = (world.config / "fleet.yml").read_text()
+    world.write("fleet.yml", registry.replace('version: "1.0"\n    process:\n      command: [python3, web.py', NEXT, 1))
+    eventually(lambda: world.ask("/approvals?status=pending")["items"])
+    [asked] = world.ask("/approvals?status=pending")["items"]
+    assert (asked["kind"], asked["params"]) == ("deploy_service", {"version": "1.1"})
+    assert world.pids("web") == before
+    assert world.run("approvals", "grant", asked["short_id"], "--reason", "go").code == 0
+    eventually(lambda: world.ask("/services/web/versions")["running"] == ["1.1"])
+    with urllib.request.urlopen(f"http://127.0.0.1:{ports['9100']}/", timeout=10) as answer:
+        assert b'"version": "1.1"' in answer.read()
+    assert not set(world.pids("web")) & set(before)
+    eventually(lambda: deploys(world))
+    [done] = deploys(world)
+    told = world.run("executions", "show", done["id"]).out
+    assert "web 1.0 #1 listens on" in told
+    rolled = world.run(
+        "action", "propose", "rollback_service", "web", "--param", "version=1.0", "--reason", "no", "--wait"
+    )
+    assert rolled.code == 0, rolled
+    eventually(lambda: world.ask("/services/web/versions")["running"] == ["1.0"])
+    eventually(lambda: "was rolled back to 1.0" in world.ask("/services/web")["reason"])
+    told = world.run("versions", "web").out
+    assert "web: version 1.1 is declared, running: 1.0" in told
+    assert "was rolled back to 1.0" in told
+    assert world.run("down", "--services").code == 0
 
 
 @pytest.mark.req("RUN-1", "RUN-5", "RUN-15")

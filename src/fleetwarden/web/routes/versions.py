@@ -1,0 +1,51 @@
+"""Versions of a service: what can be deployed, what runs, what ran."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from fleetwarden.web.addresses import Name
+from fleetwarden.web.answers import answer
+from fleetwarden.web.callers import AnyCaller, Plane
+from fleetwarden.web.queries import no_query
+from fleetwarden.web.schemas import Time
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["fleet"])
+
+
+class KnownVersion(BaseModel):
+    version: str
+    irreversible: bool
+
+
+class RanVersion(BaseModel):
+    """An action that chose a version; `complete` false: it ended before every replica ran it."""
+
+    at: Time
+    version: str
+    before: str | None
+    kind: str
+    complete: bool
+    action_id: str
+
+
+class Versions(BaseModel):
+    """`known`: what a deploy or rollback can go to.  `note`: why what runs is not what is declared, where a deploy
+    would not mend it."""
+
+    service: str
+    declared: str | None
+    running: list[str]
+    known: list[KnownVersion]
+    note: str | None
+    history: list[RanVersion]
+
+
+@router.get("/services/{name}/versions", response_model=Versions, dependencies=[Depends(no_query)])
+def show_versions(caller: AnyCaller, plane: Plane, name: Name) -> Response:
+    """Versions of one service, with their history, newest first."""
+    return answer(plane.versions.of(caller, name))
