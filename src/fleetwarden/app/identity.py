@@ -79,6 +79,10 @@ class Caller(Record):
                 return True
         return False
 
+    def may_somewhere(self, role: Role) -> bool:
+        """Whether the caller has the role for the whole fleet or for some group of it."""
+        return any(self.may(role, own.partition(":")[2]) for own in self.roles)
+
 
 def require(caller: Caller, role: Role, group: str | None = None) -> None:
     """Raise Forbidden unless the caller has the role: for services of `group`, or (None) for the whole fleet."""
@@ -90,8 +94,7 @@ def require(caller: Caller, role: Role, group: str | None = None) -> None:
 
 def require_somewhere(caller: Caller, role: Role) -> None:
     """Raise Forbidden unless the caller has the role for the whole fleet or for some group of it."""
-    limits = (own.partition(":")[2] for own in caller.roles)
-    if not any(caller.may(role, limit) for limit in limits):
+    if not caller.may_somewhere(role):
         require(caller, role)
 
 

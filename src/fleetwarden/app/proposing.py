@@ -113,6 +113,13 @@ class Proposing:
         key: str,
         break_glass: bool,
     ) -> ActionRequest:
+        if kind == Kind.DEPLOY and params.get("version") != service.version:
+            raise Refused(
+                f"{service.name} is declared in version {service.version or 'none'}: what is deployed besides would be "
+                "put back by the next pass",
+                code="not_declared",
+                hint="declare the version, or roll back to one that ran",
+            )
         seen = self._sightings.look_at(service)
         if seen is None:
             raise Retryable(f"{service.name} cannot be observed now", hint="status says why; try again")

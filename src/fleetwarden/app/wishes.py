@@ -86,7 +86,7 @@ class Wishes:
         Raises Forbidden, NotFound (no such service), Misconfigured (nothing asked for, out of range, no reason),
         Refused (it could have no effect, or the count is somebody else's to set).
         """
-        require(caller, Role.OPERATOR)
+        self._require(caller, name)
         service = self._service(name)
         wanted = _checked(service, replicas, state, for_s, reason)
 
@@ -114,7 +114,7 @@ class Wishes:
 
     def clear_override(self, caller: Caller, name: str, *, reason: str) -> views.Item:
         """End a service's override: the files count again.  Raises Forbidden, NotFound."""
-        require(caller, Role.OPERATOR)
+        self._require(caller, name)
         _refuse_long(reason)
 
         def run(tx: Tx) -> views.Item:
@@ -142,7 +142,7 @@ class Wishes:
         return self._answer(caller, name, ForeignState.REASSERTED, reason)
 
     def _answer(self, caller: Caller, name: str, to: ForeignState, reason: str) -> dict[str, JsonValue]:
-        require(caller, Role.OPERATOR)
+        self._require(caller, name)
         _refuse_long(reason)
         ends = (ForeignState.HELD,) if to is ForeignState.ADOPTED else (ForeignState.HELD, ForeignState.ADOPTED)
 
@@ -179,6 +179,11 @@ class Wishes:
             topic=topic, actor=caller.person, subject=name, severity="warning", summary=summary, detail=detail
         )
         tx.after_commit(self._wakes.waker(RECONCILER))
+
+    def _require(self, caller: Caller, name: str) -> None:
+        """Raises Forbidden; a role that is limited to a group is good for the services of that group."""
+        service = self._configuration.current().last_good_fleet.services.get(name)
+        require(caller, Role.OPERATOR, None if service is None else service.group)
 
     def _service(self, name: str) -> Service:
         services = self._configuration.current().last_good_fleet.services

@@ -108,7 +108,7 @@ def read_page(plane: ServedPlane, caller: Caller, *, still: bool | None) -> Flee
     waiting = plane.lists.page(caller, "approvals", Page(state="pending", limit=APPROVALS_SHOWN))
     done = plane.lists.page(caller, "actions", Page(limit=ACTIONS_SHOWN))
     now = status["at"]
-    may_answer, may_freeze = caller.may(Role.APPROVER), caller.may(Role.OPERATOR)
+    may_answer, may_freeze = caller.may_somewhere(Role.APPROVER), caller.may(Role.OPERATOR)
     return FleetPage(
         person=caller.person,
         at=now,

@@ -172,6 +172,13 @@ def test_a_dry_run_holds_nothing(free: World) -> None:
     assert free.called() == []
 
 
+@pytest.mark.req("POL-11")
+def test_a_version_that_is_not_declared_is_not_deployed_only_to_be_put_back(free: World) -> None:
+    refused = propose(free, "deploy_service", params={"version": "9"})
+    assert (refused.status_code, refused.json()["code"]) == (409, "not_declared")
+    assert free.called() == []
+
+
 @pytest.mark.req("POL-12")
 def test_breaking_the_glass_passes_a_freeze_and_a_file_and_everybody_is_told(free: World) -> None:
     free.client().post("/freeze", json={"on": True, "reason": "audit"})

@@ -85,6 +85,11 @@ def test_a_role_that_is_limited_to_a_group_changes_nothing_outside_it(two: World
     ):
         assert client.post("/freeze", json={"on": True, **scope}).status_code == status, scope
     assert client.post("/freeze", json={"on": False}).status_code == 403
+    for name, status in (("web", 200), ("db", 403)):
+        override = client.put(f"/services/{name}/override", json={"replicas": 3, "reason": "sale"})
+        assert override.status_code == status, override.text
+    page = two.browser_of(two.token("ann-page", "approver:front", person="ann")).page()
+    assert 'value="approved"' in page  # the answer itself is checked when it is sent
 
 
 @pytest.mark.req("RUN-14")

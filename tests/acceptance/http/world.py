@@ -129,6 +129,12 @@ class World:
         made.sign_in(self.secrets[role])
         return made
 
+    def browser_of(self, secret: str) -> Browser:
+        """Whoever has that token, signed in to the page."""
+        made = Browser(self)
+        made.sign_in(secret)
+        return made
+
     def look(self) -> None:
         """One pass of the reconciler, and of whatever it led to."""
         self.plane.tick("fleet_reconciler")
