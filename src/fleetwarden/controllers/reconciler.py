@@ -19,7 +19,7 @@ from fleetwarden.controllers.approvals import ApprovalDesk
 from fleetwarden.controllers.foreign import ForeignWatch
 from fleetwarden.controllers.gate import Admission, Answer, Gate
 from fleetwarden.controllers.rehearsal import rehearsed
-from fleetwarden.controllers.restraint import Restraint
+from fleetwarden.controllers.restraint import BACKING_OFF, Held, Restraint
 from fleetwarden.controllers.sightings import Look, Sightings
 from fleetwarden.controllers.supervision import Envelopes, Supervision
 from fleetwarden.controllers.wishes import as_asked
@@ -29,6 +29,7 @@ from fleetwarden.domain.fleet import Mode, ObservedService, Service
 from fleetwarden.domain.health import trouble
 from fleetwarden.domain.identifiers import JsonValue, Micros, plain
 from fleetwarden.domain.lifecycles import ApprovalState
+from fleetwarden.domain.other_repairs import other_repairs
 from fleetwarden.ports.configuration import Configuration, ConfigurationSource
 from fleetwarden.ports.stores import Store, Tx
 from fleetwarden.ports.system import IdSource
@@ -234,6 +235,7 @@ class Reconciler:
         asked, held = self._restraint.sift(needs, fleet, look.seen)
         for name, why in held.items():
             standings[name] = Standing(code=why.code, reason=why.reason, kind=why.kind, at=look.at, until=why.until)
+        asked += self._around(needs, held, fleet, look)
         if fence is None:
             answers = self._gate.rehearse(asked, most=most)
         else:
@@ -273,6 +275,21 @@ class Reconciler:
             needs.append(request)
             needs += self._beside(now, service, observed)
         return needs, standings
+
+    def _around(
+        self, needs: Sequence[ActionRequest], held: Mapping[str, Held], fleet: Mapping[str, Service], look: Look
+    ) -> list[ActionRequest]:
+        """Where one instance is left alone after a row of failures: the next one of its service that may be acted on."""
+        stuck = [one for one in needs if one.target in held and held[one.target].code == BACKING_OFF]
+        others = [
+            self._request(need, fleet[one.target], look.seen[one.target])
+            for one in stuck
+            for need in other_repairs(one, look.seen[one.target])
+        ]
+        first: dict[str, ActionRequest] = {}
+        for request in self._restraint.sift(others, fleet, look.seen)[0]:
+            first.setdefault(request.target, request)
+        return list(first.values())
 
     def _beside(self, need: Need, service: Service, observed: ObservedService) -> list[ActionRequest]:
         """A second request for what is down in another version than the declared one; see `convergence.beside`."""

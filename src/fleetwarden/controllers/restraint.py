@@ -17,7 +17,9 @@ from fleetwarden.domain.lifecycles import OPEN_RECORDS
 from fleetwarden.domain.repeated_failures import SPAN, Streak, held_reason, next_try_at, streak_of
 from fleetwarden.ports.stores import Store, Tx
 
-__all__ = ["Held", "Restraint"]
+__all__ = ["BACKING_OFF", "Held", "Restraint"]
+
+BACKING_OFF = "backing_off"
 
 
 class Held(Record):
@@ -89,4 +91,4 @@ class Restraint:
         at = None if row is None else next_try_at(row, self._interval_s)
         if row is None or at is None or now >= at:
             return None
-        return Held(code="backing_off", reason=held_reason(row, self._interval_s), kind=request.kind, until=at)
+        return Held(code=BACKING_OFF, reason=held_reason(row, self._interval_s), kind=request.kind, until=at)

@@ -164,6 +164,23 @@ def test_no_person_is_asked_again_while_it_is_left_alone(timed: Bench) -> None:
     assert len(timed.approvals()) == 1
 
 
+@pytest.mark.req("REC-6", "REC-10")
+def test_another_dead_instance_of_the_service_does_not_wait_behind_one_that_is_left_alone(bench: Bench) -> None:
+    bench.substrate._deliver = lambda call: Delivery(
+        answer=Answer.REFUSED if call.request.params.get("replica") == 0 else Answer.OK
+    )
+    bench.files.declare(fleet=a_fleet(a_service("web", replicas=3)))
+    bench.substrate.boot("web", 3)
+    bench.substrate.crash("web", 0)
+    fail(bench, 3)
+    assert once(bench) == 0
+    bench.substrate.crash("web", 1)
+    assert once(bench) == 1
+    assert bench.substrate.instances("web") == {0: False, 1: True, 2: True}
+    assert once(bench) == 0  # a success of another replica says nothing about this one
+    assert bench.reconciler.standings()["web"].code == "backing_off"
+
+
 # ------------------------------------------------------------------------------------------------ dependencies
 @pytest.fixture
 def chain(bench: Bench) -> Bench:
