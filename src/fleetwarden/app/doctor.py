@@ -59,7 +59,9 @@ def _settings(settings: Settings) -> list[Finding]:
         Finding(check="settings", level="warning", told=str(one), hint="correct it or leave it out")
         for one in settings.warnings
     ]
-    return found or [Finding(check="settings", level="ok", told=f"read for {settings.config_dir}")]
+    usual = Path.cwd() / "fleet"
+    besides = f"; {usual} is not used" if usual.is_dir() and usual != settings.config_dir else ""
+    return found or [Finding(check="settings", level="ok", told=f"read for {settings.config_dir}{besides}")]
 
 
 def _configuration(settings: Settings) -> list[Finding]:

@@ -111,6 +111,18 @@ def test_an_instance_inherits_nothing_that_is_the_planes_own(tmp_path: Path) -> 
         yard.close()
 
 
+def test_an_instance_gets_what_its_service_declares_also_under_names_of_the_planes_settings(tmp_path: Path) -> None:
+    declared = {"FLEET_URL": "http://own", "ACTION_POLICY_PATH": "own", "SCALING_FACTOR": "2", "DEPLOY_WATCH_POLL": "1"}
+    yard = Yard(tmp_path, environment={"PATH": os.environ["PATH"], "FLEET_URL": "planes", "SCALING_X": "planes"})
+    try:
+        yard.start(yard.service(command=("sh", "-c", "env; exec sleep 600"), env=declared), key="k1")
+        told = dict(line.split("=", 1) for line in eventually(lambda: yard.log(yard.service())).splitlines())
+        assert {name: told.get(name) for name in declared} == declared
+        assert "SCALING_X" not in told
+    finally:
+        yard.close()
+
+
 @pytest.mark.parametrize("name", ["web.v2", "a-1", "A.b-c_d", "0"])
 def test_any_service_name_is_started_seen_and_stopped(yard: Yard, name: str) -> None:
     service = yard.service(name)
