@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.simulation.auditor_of_wishes import WishesAuditor
+
 __all__ = ["Auditor", "Event", "Setup"]
 
 SECOND = 1_000_000
@@ -62,6 +64,7 @@ class Deed:
     calls: int = 0
     in_flight_by: str = ""  # the plane that waits for the answer
     called_at: float = 0.0  # seconds, monotonic
+    called_step: int = 0
     touched: int = 0
     landed: int = 0
 
@@ -96,6 +99,7 @@ class Auditor:
         self.looked_at: dict[str, int] = {}  # substrate → the store's time when its truth was last read
         self.started_mono: dict[int, float] = {}
         self.called_order: dict[str, list[str]] = {}  # target → keys in the order of their calls
+        self.wishes = WishesAuditor(self.find)
         self._fresh: list[tuple[int, Event, dict[str, Any]]] = []
         self._step = 0
 
@@ -118,6 +122,15 @@ class Auditor:
 
     def _on_yes(self, event: Event) -> None:
         self.yes.setdefault(event.data["approval"], set()).add((event.data["by"], event.data["digest"]))
+
+    def _on_other(self, event: Event) -> None:
+        self.wishes.on_other(event.data["target"], event.step)
+
+    def _on_foreign_changes(self, event: Event) -> None:
+        self.wishes.on_change(event.what, dict(event.data))
+
+    def _on_service_overrides(self, event: Event) -> None:
+        self.wishes.on_override(dict(event.data))
 
     def _on_look(self, event: Event) -> None:
         self.looked_at[event.data["substrate"]] = event.data["at"]
@@ -254,6 +267,7 @@ class Auditor:
                 self._judge_admission(row)
             elif before == "prepared" and row["state"] == "running":
                 self._judge_commit_1(row, event)
+                self.wishes.on_commit_1(row, WishesAuditor.request_of(row))
             elif before in CALLED and before != row["state"]:
                 self._judge_outcome(row, before, event)
         for row in self.approvals.values():
@@ -408,6 +422,8 @@ class Auditor:
 
     def _judge_truth(self, name: str, row: dict[str, Any], deed: Deed) -> None:
         state, code = row["state"], json.loads(row["outcome"] or "{}").get("code", "")
+        if row["settled_by"] == "evidence" and self.wishes.touched_since(row["target"], deed.called_step):
+            return  # what somebody else did meanwhile cannot always be told from what we did
         if state == "succeeded" and not deed.landed:
             self.find(f"the ledger claims an effect that never happened ({name})")
         if state == "failed" and deed.landed:
@@ -428,6 +444,7 @@ class Auditor:
             deed.calls += 1
             deed.in_flight_by = event.data["plane"]
             deed.called_at = event.data["mono"]
+            deed.called_step = event.step
             self.called_order.setdefault(target, []).append(key)
         elif what == "answered":
             deed.in_flight_by = ""

@@ -38,6 +38,7 @@ from tests.simulation.auditor import Auditor, Event, Setup
 from tests.simulation.baton import Baton, SimClock, Task, on_one_processor
 from tests.simulation.engine import Engine
 from tests.simulation.journal import Journal
+from tests.simulation.others import Others
 from tests.simulation.people import People
 from tests.simulation.plan import Nature, Plan, draw
 from tests.simulation.plane import RECONCILER, START_WINDOW_S, SimPlane
@@ -89,6 +90,7 @@ class History:
         self.substrates = {name: self._substrate(name, nature) for name, nature in plan.natures.items()}
         self.planes: list[SimPlane] = []
         self.people = People(self, self.rng)
+        self.others = Others(self)
         self.landed: set[str] = set()
         self.calm = False
         self.calm_since: Micros = 0
@@ -258,6 +260,8 @@ class History:
         return any(key in one.on_its_way for one in self.substrates.values())
 
     def _world(self) -> None:
+        if not self.calm and self.others.act():
+            return
         rng = self.rng
         service = rng.choice(self.plan.services)
         substrate, name = self.substrates[service.substrate], service.name
@@ -360,6 +364,8 @@ class History:
             if self.engine.read(lambda tx: tx.freezes.active() or tx.overrides.all()):  # also what was on its way
                 self.people.thaw(plane)
                 self.people.lift_override(plane)
+            if self.others.busy:
+                self.others.give_way(plane)
             self.clock.wait(Signal(), CARE_S)
             left = self.unsettled()
             if not left or self.clock.elapsed > until:

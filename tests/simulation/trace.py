@@ -36,6 +36,8 @@ _WATCHED: dict[str, tuple[str, ...]] = {
     "leases": ("cadence", "shard", "holder", "token", "expires_at"),
     "freezes": ("seq", "scope", "until", "at", "lifted_at"),
     "policy_overrides": ("id", "rule", "active"),
+    "service_overrides": ("seq", "service", "replicas", "state", "until", "ended_at"),
+    "foreign_changes": ("seq", "service", "field", "before", "after", "hold_until", "pauses", "status"),
 }  # fmt: skip
 
 

@@ -223,6 +223,8 @@ def still_needed(request: ActionRequest, service: Service, observed: ObservedSer
         return f"{service.name} cannot be observed now"
     if request.source in (Source.OPERATOR, Source.API):
         return None
+    if service.paused:
+        return f"{service.name} is {service.paused}"
     if (
         request.kind == Kind.RESTART
         and service.desired is DesiredState.RUNNING

@@ -108,6 +108,8 @@ def _stopped(record: OutboxRecord, observed: ObservedService) -> tuple[bool, boo
     if observed.presence is Presence.STOPPED_BY_US and observed.stop_key:
         told = "stopped by this action" if observed.stop_key == record.key else "stopped by another action"
         return observed.stop_key == record.key, False, told
+    if observed.presence is Presence.STOPPED_BY_OTHER:
+        return False, False, "stopped by somebody else"
     done = observed.total == 0 and total > 0
     partly = observed.existing < existing or observed.total < total
     return done, partly, f"{observed.total} of {total} slots are left, {observed.existing} of {existing} instances live"
