@@ -279,7 +279,7 @@ class Reconciler:
     def _around(
         self, needs: Sequence[ActionRequest], held: Mapping[str, Held], fleet: Mapping[str, Service], look: Look
     ) -> list[ActionRequest]:
-        """Where one instance is left alone after a row of failures: the next one of its service that may be acted on."""
+        """Where one instance is left alone after a row of failures: the next one of its service that may be tried."""
         stuck = [one for one in needs if one.target in held and held[one.target].code == BACKING_OFF]
         others = [
             self._request(need, fleet[one.target], look.seen[one.target])
