@@ -15,7 +15,6 @@ import structlog
 import fleetwarden
 from fleetwarden.adapters.deadlines import DeadlineActuator, DeadlineObserver
 from fleetwarden.adapters.files.checkpoints import CheckpointFile
-from fleetwarden.adapters.files.folder import ConfigurationFolder
 from fleetwarden.adapters.notify import JournalNotifier
 from fleetwarden.adapters.substrates.dry_run import DryRunActuator
 from fleetwarden.adapters.system import SystemClock, SystemIds
@@ -31,6 +30,7 @@ from fleetwarden.app.injection import injected
 from fleetwarden.app.ledger_export import LedgerExport
 from fleetwarden.app.listing import Lists
 from fleetwarden.app.neighbours import neighbours_of
+from fleetwarden.app.offline import Offline, configuration_of, evidence_age_s
 from fleetwarden.app.planning import Planning
 from fleetwarden.app.proposing import Proposing
 from fleetwarden.app.settings import Settings
@@ -324,6 +324,7 @@ class Plane:
     def _execute(self, fence: LeaseFence | None) -> int:
         """Settle what is unknown before anything new is begun."""
         assert fence is not None
+        self.executor.only_stops = self.neighbours is not None and self.stopping.pausing()
         return self.recovery.run(fence) + self.executor.run_prepared(fence)
 
     def _reread(self, _: LeaseFence | None) -> bool:
@@ -357,6 +358,7 @@ class Plane:
             evidence_age_s=evidence_age_s(settings),
             config_dir=str(settings.config_dir),
             data_dir=str(settings.fleet_data_dir),
+            host="" if self.neighbours is None else self.neighbours.host,
         )
         self.lists = Lists(self.store)
         self.ledger = LedgerExport(self.store, self.checkpoints)
@@ -395,7 +397,14 @@ class Plane:
         self.versions = VersionViews(self.store, self.configuration, self.fleet)
         self.explaining = Explaining(self.store, self.configuration, self.fleet, self.restraint)
         self.stopping = Stopping(
-            self.clock, self.ids, self.store, self.configuration, self._sightings, self.gate, self.reconciler
+            self.clock,
+            self.ids,
+            self.store,
+            self.configuration,
+            self._sightings,
+            self.gate,
+            self.reconciler,
+            here=lambda service: self.neighbours is None or self.neighbours.configuration.is_here(service),
         )
 
     def authenticate(self, secret: str) -> Caller:
@@ -433,42 +442,3 @@ class Plane:
             self.neighbours.close()
         self.store.close()
         return ended
-
-
-def evidence_age_s(settings: Settings) -> float:
-    """How old evidence may be: two intervals of the reconciler, and never less than a slow probe needs."""
-    return max(2.0 * settings.fleet_reconciler_interval, 10.0)
-
-
-def configuration_of(settings: Settings, clock: Clock) -> ConfigurationFolder:
-    """The configuration folder that these settings name."""
-    return ConfigurationFolder(
-        clock,
-        registry=settings.fleet_registry_path,
-        override=settings.fleet_desired_state_path,
-        policy=settings.action_policy_path,
-        folder=settings.config_dir,
-        freeze_folders=(settings.config_dir, settings.fleet_data_dir),
-    )
-
-
-class Offline:
-    """The store of a plane that does not run, for commands that may open it themselves."""
-
-    def __init__(self, settings: Settings) -> None:
-        clock = SystemClock()
-        self.store = open_migrated(settings, clock)
-        self.epochs = EpochOperations(self.store)
-        configuration = configuration_of(settings, clock)
-        sightings = Sightings(self.store, [], max_age_s=evidence_age_s(settings))
-        recovery = Recovery(
-            self.store, configuration, sightings, Wakes(), frozenset, watch_window_s=settings.deploy_watch_window
-        )
-        self.lists = Lists(self.store)
-        self.ledger = LedgerExport(self.store, CheckpointFile(settings.fleet_data_dir))
-        self.administration = Administration(
-            self.store, recovery, configuration.freeze_file, lambda: configuration.current().fleet
-        )
-
-    def close(self) -> None:
-        self.store.close()

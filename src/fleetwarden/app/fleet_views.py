@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from fleetwarden.app import views, wishes
 from fleetwarden.app.identity import Caller, Role, require
 from fleetwarden.controllers.loop import TickState
+from fleetwarden.controllers.publishing import CADENCE as HOST_OBSERVER
 from fleetwarden.controllers.reconciler import CADENCE as LEADING
 from fleetwarden.controllers.reconciler import Reconciler, Standing
 from fleetwarden.controllers.sightings import Sightings
@@ -45,7 +46,10 @@ class PlaneFacts:
         evidence_age_s: float,
         config_dir: str,
         data_dir: str,
+        host: str = "",
     ) -> None:
+        """`host`: this plane's, where several share the fleet; else ""."""
+        self.host = host
         self.version = version
         self.store = store
         self.acting = acting
@@ -145,6 +149,7 @@ class FleetViews:
             "group": service.group or None,
             "owner": service.owner or None,
             "substrate": service.substrate or None,
+            "host": None if service.process is None else service.process.host or None,
             "mode": service.mode.value,
             "acts": service.mode is Mode.LIVE and service.substrate in self.facts.acting,
             "controller_mode": service.scaling.controller_mode if service.scaling else "static",
@@ -180,6 +185,11 @@ class FleetViews:
 
     def _standing(self, service: Service, seen: ObservedService | None) -> Standing | None:
         """Where it stood at the end of the last pass; while another plane leads, what can be told from what is seen."""
+        host = "" if service.process is None else service.process.host
+        looks = self._ticks.get(HOST_OBSERVER)
+        if seen is None and host not in ("", self.facts.host) and looks is not None and looks.last_ended is not None:
+            told = f"no plane of host {host} is heard of now: nothing is done without evidence"
+            return Standing(code="host_silent", reason=told)
         tick = self._ticks.get(LEADING)
         if tick is None or tick.leader or tick.last_ended is None:
             return self._reconciler.standings().get(service.name)

@@ -6,6 +6,8 @@ denies is reported and left running, and the plane stays up so that a person can
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from fleetwarden.app.identity import Caller, Role, require
@@ -14,7 +16,7 @@ from fleetwarden.controllers.reconciler import Reconciler, request_for
 from fleetwarden.controllers.sightings import Sightings
 from fleetwarden.domain.actions import Kind, Source
 from fleetwarden.domain.convergence import Need
-from fleetwarden.domain.fleet import Mode
+from fleetwarden.domain.fleet import Mode, Service
 from fleetwarden.domain.identifiers import JsonValue
 from fleetwarden.ports.configuration import ConfigurationSource
 from fleetwarden.ports.stores import Store
@@ -36,7 +38,10 @@ class Stopping:
         sightings: Sightings,
         gate: Gate,
         reconciler: Reconciler,
+        here: Callable[[Service], bool] = lambda _: True,
     ) -> None:
+        """`here`: whether a service is this plane's to stop; what other hosts run is theirs."""
+        self._here = here
         self._clock = clock
         self._until = 0.0
         self._ids = ids
@@ -71,7 +76,11 @@ class Stopping:
         require(caller, Role.ADMIN)
         self._until = self._clock.monotonic() + PAUSE_S
         self._reconciler.paused = True
-        services = [one for one in self._configuration.current().last_good_fleet.services.values() if one.process]
+        services = [
+            one
+            for one in self._configuration.current().last_good_fleet.services.values()
+            if one.process and self._here(one)
+        ]
         look = self._sightings.look(services)
         requests = []
         running = []

@@ -21,7 +21,7 @@ Item = Mapping[str, Any]
 Command = Callable[[str], str]
 LINES_MAX = 30  # services that get a line of their own
 _STORES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
-_WILL_NOT_MOVE = frozenset({"denied", "repeated", "refused", "observe_only", "count_not_ours"})
+_WILL_NOT_MOVE = frozenset({"host_silent", "denied", "repeated", "refused", "observe_only", "count_not_ours"})
 
 
 def show_banner(screen: Screen, body: Item) -> None:

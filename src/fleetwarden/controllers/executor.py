@@ -20,7 +20,7 @@ from fleetwarden.controllers.settlement import end_record, outbox_end
 from fleetwarden.controllers.sightings import Sightings
 from fleetwarden.controllers.wakes import Wakes
 from fleetwarden.controllers.wishes import as_asked
-from fleetwarden.domain.actions import ActionRequest, LeaseFence, OutboxRecord, Outcome
+from fleetwarden.domain.actions import ActionRequest, Kind, LeaseFence, OutboxRecord, Outcome
 from fleetwarden.domain.errors import Conflict, Fenced, FleetError, NotCalled, OutcomeUnknown, Retryable
 from fleetwarden.domain.fleet import ObservedService, Service
 from fleetwarden.domain.identifiers import SECOND
@@ -87,6 +87,7 @@ class Executor:
         self._capturing = capturing or Capturing({})
         self._holder = holder
         self._host = host
+        self.only_stops = False  # while this host's services are being stopped: another plane may ask to start them
         self._limits = limits
         self._lock = Lock()
         self._busy: set[int] = set()
@@ -117,6 +118,8 @@ class Executor:
             raise Fenced(f"the {fence.cadence} lease has moved on")
         prepared = self._store.read(lambda tx: tx.outbox.in_state(OutboxState.PREPARED))
         ready = [one for one in prepared if not self._host or one.host in ("", self._host)]
+        if self.only_stops:
+            ready = [one for one in ready if one.request.kind == Kind.STOP]
         now = self._clock.monotonic()
         chosen = []
         with self._lock:

@@ -326,6 +326,7 @@ class Service(BaseModel):
     group: str | None
     owner: str | None
     substrate: str | None
+    host: str | None
     mode: Mode
     acts: bool
     controller_mode: str

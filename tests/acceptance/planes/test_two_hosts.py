@@ -23,7 +23,7 @@ def test_the_leader_proposes_and_the_plane_of_the_host_carries_out(make_hosts: M
     eventually(lambda: len(hosts.h1.pids("web")) == 2, hosts.told)
     eventually(lambda: hosts.h1.services()["web"]["status"] == "up", hosts.told)
     far = hosts.h1.services()["far"]
-    assert (far["observed"], far["reason_code"]) == (None, "unobserved")
+    assert (far["observed"], far["reason_code"]) == (None, "host_silent")
     assert "no plane of host h2 was ever heard of: its services are unobserved" in hosts.h1.ask("/status")["warnings"]
 
     second = hosts.h2.up()
@@ -88,19 +88,37 @@ def test_a_leader_that_was_stopped_wakes_up_under_an_old_token_and_does_nothing_
     os.kill(first.process.pid, signal.SIGSTOP)
     assert hosts.h1.pids("stubborn") == [pid]  # it ignores SIGTERM, and whoever would send SIGKILL is stopped
 
-    eventually(lambda: hosts.h1.pids("stubborn") == [], hosts.told)
-    eventually(lambda: hosts.rows("SELECT 1 FROM executions WHERE kind = 'stop_service' AND ok = 1"), hosts.told)
-    before = hosts.rows("SELECT seq, state, outcome, settled_by, finished_at FROM outbox ORDER BY seq")
-    [(begun_under,)] = hosts.rows("SELECT fence::json->>'token' FROM outbox WHERE kind = 'stop_service' LIMIT 1")
-    assert hosts.lease("action_executor", "h1")[1] > int(begun_under)
+    [(begun, begun_under)] = hosts.rows("SELECT seq, fence::json->>'token' FROM outbox WHERE kind = 'stop_service'")
+    eventually(lambda: hosts.lease("action_executor", "h1")[1] > int(begun_under), hosts.told)
+    eventually(lambda: hosts.rows("SELECT 1 FROM outbox WHERE seq = %s AND state <> 'running'", [begun]), hosts.told)
+    assert hosts.h1.pids("stubborn") == [pid]
 
     os.kill(first.process.pid, signal.SIGCONT)
     eventually(lambda: "lease lost" in hosts.h1.log() or "outcome arrived late" in hosts.h1.log(), hosts.told)
-    eventually(lambda: not hosts.h1.ask("/status", first)["controllers"]["fleet_reconciler"]["leads"], hosts.told)
+    eventually(lambda: hosts.h1.pids("stubborn") == [], hosts.told)
+    eventually(lambda: hosts.rows("SELECT 1 FROM executions WHERE kind = 'stop_service' AND ok = 1"), hosts.told)
+    assert not hosts.h1.ask("/status", first)["controllers"]["fleet_reconciler"]["leads"]
     assert hosts.h1.ask("/status", second)["controllers"]["fleet_reconciler"]["leads"]
-    holds_for(2 * LEASE_S)
-    assert hosts.rows("SELECT seq, state, outcome, settled_by, finished_at FROM outbox ORDER BY seq") == before
+    holds_for(LEASE_S)
     assert hosts.rows("SELECT count(*) FROM executions WHERE kind = 'stop_service' AND ok = 1") == [(1,)]
+    tokens = hosts.rows(
+        "SELECT (fence::json->>'token')::int FROM outbox WHERE started_at IS NOT NULL AND seq > %s", [begun]
+    )
+    assert all(token > int(begun_under) for (token,) in tokens), tokens
+
+
+@pytest.mark.req("RUN-1", "RUN-15")
+def test_a_host_that_stops_its_services_stops_its_own_and_is_left_in_peace_by_the_leader(make_hosts: MakeHosts) -> None:
+    hosts = make_hosts()
+    hosts.both_up()
+    web = hosts.h1.pids("web")
+    down = hosts.h2.world.run("down", "--services")
+    assert down.code == 0, down
+    assert down.lines[-1] == "the plane has ended"
+    holds_for(LEASE_S)  # the leader goes on looking meanwhile
+    assert hosts.h2.pids("far") == []
+    assert hosts.h1.pids("web") == web
+    assert hosts.done()[2:] == [("stop_service", "far", "succeeded")]
 
 
 @pytest.mark.req("RUN-1")

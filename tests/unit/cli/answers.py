@@ -14,6 +14,7 @@ def service(name: str = "web", **changes: Any) -> Item:
         "name": name,
         "group": "demo",
         "substrate": "process",
+        "host": None,
         "mode": "live",
         "acts": True,
         "controller_mode": "static",
