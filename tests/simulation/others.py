@@ -6,6 +6,7 @@ substrate is an event for the auditor, which knows nothing of how the product fi
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -75,6 +76,6 @@ class Others:
         history = self._history
         overrides, changes = history.engine.read(lambda tx: (tx.service_overrides.standing(), tx.foreign.standing()))
         for name in sorted({one.service for one in overrides}):
-            history.people.attempt(lambda name=name: self._clear(plane, name))
+            history.people.attempt(partial(self._clear, plane, name))
         for name in sorted({one.service for one in changes}):
-            history.people.attempt(lambda name=name: self._reassert(plane, name))
+            history.people.attempt(partial(self._reassert, plane, name))

@@ -10,13 +10,14 @@ import pytest
 from tests.simulation.history import run
 from tests.simulation.plan import draw
 from tests.simulation.planted import FAULTS
+from tests.simulation.planted_wishes import WISHES
 from tests.simulation.telling import told
 
 HISTORIES_MAX = 400
 
 
 @pytest.mark.req("PRO-1", "PRO-3", "PRO-5", "PRO-6", "PRO-7", "PRO-8", "PRO-9", "PRO-10", "PRO-12", "PRO-14", "PRO-15")
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+@pytest.mark.parametrize("fault", [*FAULTS, *WISHES], ids=lambda fault: fault.__name__)
 def test_the_missing_fence_is_caught(fault) -> None:
     for seed in range(HISTORIES_MAX):
         verdict = run(seed, fault())
