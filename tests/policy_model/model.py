@@ -215,7 +215,8 @@ def decide(  # noqa: C901, PLR0912 - the list of checks from top to bottom, as a
     for one in bounds[1:]:
         if TIERS.index(one.tier) > TIERS.index(strictest.tier):
             strictest = one
-    tier, asked = strictest.tier, []
+    tier = strictest.tier
+    asked: list[tuple[str, str | None]] = []
     if tier == "forbidden":
         return answer("deny", "tier", source=strictest.source)
     source: str | None = strictest.source

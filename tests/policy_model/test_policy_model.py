@@ -8,6 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from fleetwarden.domain import budgets, policy, policy_document
+from fleetwarden.domain.actions import Tier
+from fleetwarden.domain.identifiers import SECOND
 from fleetwarden.domain.policy_rules import Rule, RuleIndex
 from tests.policy_model.comparing import compare
 from tests.policy_model.worlds import CASES_A_WORLD
@@ -38,11 +40,11 @@ def _finals_bind_nothing(patch: pytest.MonkeyPatch) -> None:
 
 
 def _a_use_at_the_edge_counts(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(budgets, "SECOND", budgets.SECOND + 1)
+    patch.setattr(budgets, "SECOND", SECOND + 1)
 
 
 def _the_loosest_of_what_binds_holds(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(policy, "STRICTNESS", {tier: -place for tier, place in policy.STRICTNESS.items()})
+    patch.setattr(policy, "STRICTNESS", {tier: -place for place, tier in enumerate(Tier)})
 
 
 def _overrides_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
