@@ -42,13 +42,13 @@ SEALED: Mapping[str, tuple[str, ...]] = {
     for name, table in _TABLES.items()
 }
 
-_ENTER = Statement(
-    write(_L, given=["kind", "ref", "digest"]).values(xact=feed.ThisTransaction()).returning(_L.c.seq),
-)
+_ENTER = Statement(write(_L, given=["kind", "ref", "digest"]).values(xact=feed.ThisTransaction()))
 _EVENT = Statement(write(_EVENTS).returning(*_EVENTS.c))
 _OPEN = _L.c.position.is_(None)
 _DUE = Statement(sa.select(_L.c.seq).where(_OPEN, feed.finished(_L.c.xact)).order_by(_L.c.xact, _L.c.seq).limit(1))
-_TIP = Statement(sa.select(*_SEALS.c).order_by(_SEALS.c.number.desc()).limit(1))
+_TIP = Statement(
+    sa.select(*_SEALS.c).where(_SEALS.c.number > sa.literal_column("0")).order_by(_SEALS.c.number.desc()).limit(1)
+)
 _INSERT_SEAL = Statement(write(_SEALS).returning(_SEALS.c.number))
 _NEXT = Statement(
     sa.select(_L.c.position).where(_L.c.position > param("after")).order_by(_L.c.position).limit(1),
@@ -96,7 +96,8 @@ def _joined(kind: str, table: sa.Table) -> sa.Select[Any]:
     content = [table.c[name].label(f"row_{name}") for name in SEALED[kind]]
     joined = _L.outerjoin(table, table.c.seq == _L.c.ref)
     chosen = sa.select(_L.c.position, _L.c.seq, _L.c.ref, _L.c.digest, *content).select_from(joined)
-    return chosen.where(_L.c.kind == sa.literal_column(f"'{kind}'"))
+    of_kind = sa.func.coalesce(_L.c.kind, sa.literal_column("''"))  # keeps to the index of the range, not of the kind
+    return chosen.where(of_kind == sa.literal_column(f"'{kind}'"))
 
 
 def _strays(kind: str, table: sa.Table) -> Statement:
@@ -105,6 +106,14 @@ def _strays(kind: str, table: sa.Table) -> Statement:
     entered = _L.c.kind == sa.literal_column(f"'{kind}'")
     return Statement(
         sa.select(rows.c.seq, _L.c.seq).select_from(rows.outerjoin(_L, sa.and_(entered, _L.c.ref == rows.c.seq)))
+    )
+
+
+def _seqs(unsealed: sa.ColumnElement[bool]) -> Statement:
+    """Found by the index of what is open or that of positions, not by a walk along the whole ledger."""
+    seq = _L.c.seq + sa.literal_column("0")
+    return Statement(
+        sa.select(_L.c.seq).where(unsealed, seq > param("after")).order_by(seq).limit(param("limit")),
     )
 
 
@@ -121,12 +130,8 @@ _TAIL = {
     )
     for kind, table in _TABLES.items()
 }
-_TAIL_SEQS = Statement(
-    sa.select(_L.c.seq)
-    .where(_L.c.seq > param("after"), sa.or_(_OPEN, _L.c.position > param("sealed_to")))
-    .order_by(_L.c.seq)
-    .limit(param("limit"))
-)
+_OPEN_SEQS = _seqs(_OPEN)
+_SEALED_SINCE_SEQS = _seqs(_L.c.position > param("sealed_to"))
 _UNKNOWN = Statement(
     sa.select(_L.c.position, _L.c.seq, _L.c.ref, _L.c.digest, _L.c.kind)
     .where(_L.c.kind.not_in([sa.literal_column(f"'{kind}'") for kind in CHANGING]))
@@ -200,7 +205,9 @@ class StoredLedger:
         return [_seal(row) for row in self._session.rows(_SEALS_BETWEEN, after=after, upto=upto)]
 
     def tail(self, sealed_to: int, after: int, limit: int) -> Sequence[LedgerItem]:
-        seqs = [seq for (seq,) in self._session.rows(_TAIL_SEQS, after=after, sealed_to=sealed_to, limit=limit)]
+        rows = self._session.rows(_OPEN_SEQS, after=after, limit=limit)
+        rows += self._session.rows(_SEALED_SINCE_SEQS, after=after, sealed_to=sealed_to, limit=limit)
+        seqs = sorted(seq for (seq,) in rows)[:limit]
         if not seqs:
             return []
         now = self.tip()

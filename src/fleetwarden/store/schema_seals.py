@@ -21,7 +21,7 @@ ledger = table(
     integer("xact", default="0"),
     integer("position", null=True),
     index("ledger_of_row", "kind", "ref", unique=True),
-    index("ledger_positions", "position", unique=True),
+    index("ledger_positions", "position", unique=True, where="position IS NOT NULL"),
     index("ledger_open", "xact", "seq", where="position IS NULL"),
 )
 

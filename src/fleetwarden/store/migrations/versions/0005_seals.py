@@ -32,7 +32,7 @@ def _text(name: str) -> sa.Column[str]:
     return sa.Column(name, sa.Text(), nullable=False)
 
 
-_OPEN = sa.text("position IS NULL")
+_OPEN, _SEALED = sa.text("position IS NULL"), sa.text("position IS NOT NULL")
 
 ledger = sa.Table(
     "ledger",
@@ -44,7 +44,7 @@ ledger = sa.Table(
     _integer("xact", default="0"),
     _integer("position", null=True),
     sa.Index("ledger_of_row", "kind", "ref", unique=True),
-    sa.Index("ledger_positions", "position", unique=True),
+    sa.Index("ledger_positions", "position", unique=True, sqlite_where=_SEALED, postgresql_where=_SEALED),
     sa.Index("ledger_open", "xact", "seq", sqlite_where=_OPEN, postgresql_where=_OPEN),
     sqlite_strict=True,
 )
