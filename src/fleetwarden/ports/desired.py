@@ -7,15 +7,13 @@ has written its end down yet.  Rows are ended, never deleted.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from fleetwarden.domain.actions import Record
 from fleetwarden.domain.desired import Baseline, ForeignChange, ForeignField, ForeignState, Override
 from fleetwarden.domain.fleet import DesiredState
 from fleetwarden.domain.identifiers import Micros
-
-if TYPE_CHECKING:
-    from fleetwarden.ports.stores import Page
+from fleetwarden.ports.pages import Page
 
 __all__ = ["Baselines", "ForeignChanges", "ForeignDraft", "OverrideDraft", "ServiceOverrides"]
 

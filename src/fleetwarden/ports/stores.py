@@ -33,21 +33,11 @@ from fleetwarden.ports.desired import Baselines, ForeignChanges, ServiceOverride
 from fleetwarden.ports.epochs import Epochs
 from fleetwarden.ports.evidence import Captures
 from fleetwarden.ports.ledger import Ledger, Texts
+from fleetwarden.ports.pages import Page as Page  # noqa: PLC0414 -- told on under the name that all know
 from fleetwarden.ports.planes import Hosts, Placements
 from fleetwarden.ports.versions import VersionHistory
 
 T = TypeVar("T")
-
-
-class Page(Record):
-    """Filters of a list, newest first.  `before` is the seq of the last item of the page before; limit 1 to 500."""
-
-    target: str | None = None
-    kind: str | None = None
-    state: str | None = None  # verdict of decisions, status of approvals, state of everything else
-    since: Micros | None = None
-    before: int | None = None
-    limit: int = 50
 
 
 class DecisionDraft(Record):
