@@ -117,9 +117,9 @@ def _show(call: Call, proposed: dict[str, Any]) -> None:
 
 def _await(call: Call, client: PlaneClient, proposed: dict[str, Any]) -> bool:
     """Look again until it has ended; notes the outcome in `proposed` and says whether it is a good one."""
-    from fleetwarden.adapters.system import SystemClock
+    from fleetwarden.app.running import system_clock
 
-    clock = SystemClock()
+    clock = system_clock()
     while True:
         number = proposed["action_id"] or _begun(client, proposed)
         if number is not None:
