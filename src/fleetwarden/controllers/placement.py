@@ -70,6 +70,12 @@ class PlacedConfiguration:
         """Whether this plane's host looks after a service, as resolved: its own processes, and what has no host."""
         return service.process is None or service.process.host in ("", self._host)
 
+    def unclaimed(self, name: str) -> bool:
+        """Whether a service has neither a declared host nor, as far as is known here, a placement."""
+        declared = self._source.current().last_good_fleet.services.get(name)
+        spec = None if declared is None else declared.process
+        return spec is not None and not spec.host and name not in self._placed
+
     def claim(self, tx: Tx, request: ActionRequest) -> str | None:
         """Part of the transaction that authorises a request: make the placement it rests on last, or say why not."""
         declared = self._source.current().fleet.services.get(request.target)

@@ -80,6 +80,9 @@ class Publisher:
         return bool(changed)
 
     def _publish(self, tx: Tx, look: Look, own: Mapping[str, ObservedService]) -> bool | None:
+        for name, one in own.items():  # what runs here since before there were other hosts belongs here
+            if one.existing and self._configuration.unclaimed(name):
+                tx.placements.claim(name, self._host)
         changed = tx.hosts.publish(self._host, self._holder, look.at, own)
         if changed:
             tx.after_commit(self._wakes.waker(LEADER))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import pytest
 
 from fleetwarden.controllers.heartbeat import Heartbeat, Wanted
@@ -11,8 +13,8 @@ from fleetwarden.controllers.sightings import Sightings
 from fleetwarden.controllers.wakes import Wakes
 from fleetwarden.domain.actions import LeaseFence, OutboxRecord
 from fleetwarden.domain.errors import Fenced
-from fleetwarden.domain.fleet import ProcessSpec, Service
-from fleetwarden.domain.identifiers import SECOND
+from fleetwarden.domain.fleet import ObservedService, ProcessSpec, Service
+from fleetwarden.domain.identifiers import SECOND, Micros
 from fleetwarden.domain.lifecycles import OutboxState
 from fleetwarden.ports.stores import OutboxDraft, Tx
 from fleetwarden.testing import FakeConfiguration, a_fleet, a_request, a_service, an_observation
@@ -132,7 +134,7 @@ def test_a_leader_judges_what_other_hosts_published_and_never_what_is_too_old(be
     class Eyes:
         name, substrates = "eyes", frozenset({"process"})
 
-        def observe(self, services, at):  # type: ignore[no-untyped-def]
+        def observe(self, services: Sequence[Service], at: Micros) -> Mapping[str, ObservedService]:
             return {one.name: an_observation(one, at=at) for one in services}
 
     there = Publisher(
@@ -153,6 +155,26 @@ def test_a_leader_judges_what_other_hosts_published_and_never_what_is_too_old(be
     assert here.look([far]).seen["far"].observed_at > seen.observed_at
     short = Sightings(bench.store, [], max_age_s=0, published=published_elsewhere(HERE))
     assert short.look([far]).seen == {}
+
+
+@pytest.mark.req("RUN-1")
+def test_what_runs_on_a_host_since_before_there_were_others_belongs_to_it(bench: Bench) -> None:
+    files = FakeConfiguration()
+    files.declare(fleet=a_fleet(on_host("old", ""), on_host("new", "")))
+    bench.store.transact("register", lambda tx: tx.hosts.register(THERE, "folder", "p2"))
+
+    class Eyes:
+        name, substrates = "eyes", frozenset({"process"})
+
+        def observe(self, services: Sequence[Service], at: Micros) -> Mapping[str, ObservedService]:
+            return {
+                one.name: an_observation(one, at=at, instances=None if one.name == "old" else []) for one in services
+            }
+
+    looks = Sightings(bench.store, [Eyes()], max_age_s=20)
+    placed = PlacedConfiguration(files, bench.store, host=THERE)
+    Publisher(bench.store, placed, looks, Wakes(), lambda services, look: None, host=THERE, holder="p2").run()
+    assert bench.store.read(lambda tx: tx.placements.all()) == {"old": THERE}
 
 
 @pytest.mark.req("RUN-1", "RUN-17")
