@@ -15,7 +15,9 @@ from fleetwarden.domain.recovery import judge
 KEY, CALLED, HORIZON = "key-1", 1_000, 2_000
 
 
-def record(kind: Kind, *, before: dict[str, Any] | None = None, dry_run: bool = False, **params: int) -> OutboxRecord:
+def record(
+    kind: Kind, *, before: dict[str, Any] | None = None, dry_run: bool = False, **params: int | str
+) -> OutboxRecord:
     request = ActionRequest(
         kind=kind,
         target="web",
@@ -164,3 +166,40 @@ def test_a_list_of_what_ran_before_that_was_cut_proves_nothing() -> None:
 @pytest.mark.req("AUT-8")
 def test_an_interrupted_dry_run_ends_without_looking() -> None:
     assert judge(record(Kind.RESTART, dry_run=True), None).done is False
+
+
+def running(slot: int, version: str, key: str = "", *, ran: bool = True) -> ObservedInstance:
+    return msgspec.structs.replace(instance(slot, key, ran=ran), version=version)
+
+
+BEFORE = {"total": 2, "instances": [{"id": "0", "version": "1.0"}, {"id": "1", "version": "1.0"}]}
+
+
+@pytest.mark.req("PRO-6", "REC-3")
+@pytest.mark.parametrize("kind", [Kind.DEPLOY, Kind.ROLLBACK])
+@pytest.mark.parametrize(
+    ("seen", "done", "code"),
+    [
+        ((running(0, "1.1", KEY), running(1, "1.1", KEY)), True, ""),
+        ((running(0, "1.1", "earlier"), running(1, "1.1", KEY)), True, ""),
+        ((running(0, "1.1", KEY), running(1, "1.0", "earlier")), False, "partial"),
+        ((running(0, "1.0", "earlier"), running(1, "1.0", "earlier")), False, "not_done"),
+        ((running(0, "1.1", KEY), running(1, "1.1", KEY, ran=False)), False, "partial"),  # a plan without a process
+        ((running(0, "", KEY), running(1, "1.1", KEY)), None, ""),
+        ((), None, ""),
+    ],
+)
+def test_a_rollout_is_judged_by_the_versions_that_run(
+    kind: Kind, seen: tuple[ObservedInstance, ...], done: bool | None, code: str
+) -> None:
+    found = judge(record(kind, before=BEFORE, version="1.1"), look(HORIZON + 1, *seen))
+    assert (found.done, found.code) == (done, code)
+
+
+@pytest.mark.req("PRO-6", "REC-3")
+def test_a_version_that_ran_before_proves_no_rollout() -> None:
+    before = {"total": 1, "instances": [{"id": "0", "version": "1.1"}]}
+    found = judge(record(Kind.DEPLOY, before=before, version="1.1"), look(HORIZON + 1, running(0, "1.1", "earlier")))
+    assert found.done is False
+    early = judge(record(Kind.DEPLOY, before=BEFORE, version="1.1"), look(HORIZON, running(0, "1.0", "earlier")))
+    assert early.done is None

@@ -121,8 +121,8 @@ def _rolled_out(record: OutboxRecord, observed: ObservedService) -> tuple[bool |
     slots = [one for one in observed.instances if "/" not in one.id]
     if not slots or not all(one.version for one in slots):
         return None, False, "which version its replicas run cannot be seen"
-    there = [one for one in slots if one.version == wanted]
-    made = [one for one in there if one.key == record.key and one.identity]
+    there = [one for one in slots if one.version == wanted and one.identity]  # a plan without a process is none
+    made = [one for one in there if one.key == record.key]
     before = [str(one.get("version", "")) for one in record.request.evidence.facts.get("instances", ())]
     changed = bool(made) or any(version != wanted for version in before)
     told = f"{len(there)} of {len(slots)} replicas run version {wanted}, {len(made)} were started by this action"

@@ -23,11 +23,23 @@ __all__ = ["RULES", "Facts", "audit", "gather"]
 Row = dict[str, Any]
 Start = tuple[str, int, str]
 
-TABLES = ("decisions", "approvals", "outbox", "executions", "work_items", "leases", "freezes", "journal", "reports")
+TABLES = (
+    "decisions",
+    "approvals",
+    "outbox",
+    "executions",
+    "work_items",
+    "leases",
+    "freezes",
+    "journal",
+    "reports",
+    "ran_versions",
+)
 DOCUMENTS = ("request", "fence", "outcome", "evidence", "votes", "payload", "waives")
 OPEN = ("prepared", "running", "recovery_pending")
 ENDED = {"succeeded": "executed", "failed": "failed", "simulated": "simulated"}
-ACTUATED = ("start_service", "stop_service", "restart_service", "scale_service")
+ROLLOUTS = ("deploy_service", "rollback_service")
+ACTUATED = ("start_service", "stop_service", "restart_service", "scale_service", *ROLLOUTS)
 ALLOWED = ("allow", "allow_notify")
 
 
@@ -96,6 +108,8 @@ def _asked(record: Row) -> int:
             return max(0, int(params["replicas"]) - int(before["total"]))
         case "restart_service":
             return 1 if "replica" in params else int(before["total"])
+        case "deploy_service" | "rollback_service":
+            return sum(one["version"] != params["version"] or one["status"] == "down" for one in before["instances"])
         case _:
             return 0
 
@@ -206,8 +220,8 @@ def _ends(record: Row, index: int) -> bool:
             return params.get("replica", index) == index
         case "scale_service":
             return index >= int(params["replicas"])
-        case _:
-            return False
+        case kind:
+            return kind in ROLLOUTS
 
 
 def every_end_is_in_the_ledger(facts: Facts) -> Iterator[str]:
@@ -290,9 +304,24 @@ def each_restart_is_watched_once(facts: Facts) -> Iterator[str]:
         item["payload"]["action"] for item in facts.tables["work_items"] if item["kind"] == "deploy_watch"
     )
     for record in facts.tables["outbox"]:
-        expected = int(record["kind"] == "restart_service" and record["state"] == "succeeded")
+        watched = record["kind"] in ("restart_service", *ROLLOUTS)
+        expected = int(watched and record["state"] == "succeeded")
         if watches[record["seq"]] != expected:
             yield f"{_shown(record)} has {watches[record['seq']]} watches, {expected} expected"
+
+
+def each_rollout_is_in_the_history_of_versions(facts: Facts) -> Iterator[str]:
+    """Once, as complete or not; and what did nothing is not in it."""
+    rows = {row["action_seq"]: row for row in facts.tables["ran_versions"]}
+    for record in facts.tables["outbox"]:
+        if record["kind"] not in ROLLOUTS:
+            continue
+        row, done = rows.get(record["seq"]), record["state"] == "succeeded"
+        partly = record["state"] == "failed" and record["outcome"]["code"] == "partial"
+        if (row is not None) != (done or partly):
+            yield f"{_shown(record)} is {'' if row else 'not '}in the history of versions"
+        elif row and (row["version"], bool(row["complete"])) != (record["request"]["params"]["version"], done):
+            yield f"{_shown(record)} is in the history as {row['version']}, complete {row['complete']}"
 
 
 def no_budget_slot_leaks(facts: Facts) -> Iterator[str]:
@@ -377,6 +406,7 @@ RULES: Mapping[str, Callable[[Facts], Iterator[str]]] = {
         an_approval_is_carried_out_once,
         granted_work_is_done_once,
         each_restart_is_watched_once,
+        each_rollout_is_in_the_history_of_versions,
         no_budget_slot_leaks,
         every_notice_reaches_people,
         one_action_of_a_target_at_a_time,

@@ -112,6 +112,12 @@ def _stop_and_start(world: World) -> Steps:
     ]
 
 
+def _deploy(world: World) -> Steps:
+    """From one version to the next, replica by replica."""
+    newer = _text(world, Service("shop", 2, version="1.1"))
+    return [["settle"], ["arm"], ["write", "fleet.yml", newer], ["settle"]]
+
+
 GRANT: Steps = [["grant"], ["settle"]]
 ANSWER = [*GRANT, *GRANT]  # a granted action that a crash prevented is asked for again, and granted again
 
@@ -273,6 +279,23 @@ SCENARIOS = (
         declared={"shop": 0},
         passes=(*CALLED, "slot_stopping", "sigterm", "emptied", "slot_removed"),
         expects={"succeeded": 2},
+    ),
+    Scenario(
+        name="deploy",
+        steps=_deploy,
+        stage=(Service("shop", 2, version="1.0"),),
+        declared={"shop": 2},
+        passes=(*CALLED, "sigterm", *SPAWNED),
+        expects={"succeeded": 2},
+    ),
+    Scenario(
+        name="recovery of a part of a deploy",
+        steps=_deploy,
+        kills=("spawn.after#1",),
+        stage=(Service("shop", 2, version="1.0"),),
+        declared={"shop": 2},
+        passes=("acquire_lease", *CALLED, "sigterm", *SPAWNED, "mark_unknown", "settle"),
+        expects={"succeeded": 2, "failed": 1},
     ),
     Scenario(
         name="stop and start",

@@ -163,6 +163,11 @@ def watch_missing(plot: Plot) -> None:
     plot.tables["work_items"].remove(plot.row("work_items", kind="deploy_watch"))
 
 
+def rollout_not_written_down(plot: Plot) -> None:
+    record = plot.repair
+    record["kind"], record["request"]["params"] = "deploy_service", {"version": "1.1"}
+
+
 def slot_leaked(plot: Plot) -> None:
     plot.uses["restart_service shop"] += 1
 
@@ -223,6 +228,7 @@ FAULTS: dict[Plant, str] = {
     work_stuck: "granted_work_is_done_once",
     work_doubled: "granted_work_is_done_once",
     watch_missing: "each_restart_is_watched_once",
+    rollout_not_written_down: "each_rollout_is_in_the_history_of_versions",
     slot_leaked: "no_budget_slot_leaks",
     slot_held_by_nothing: "no_budget_slot_leaks",
     budget_passed: "no_budget_slot_leaks",

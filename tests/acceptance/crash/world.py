@@ -62,7 +62,8 @@ class Service:
     """One service of the registry.
 
     `stubborn`: it ignores SIGTERM.  `curable`: an instance is sick while there is a file `sick-<index>`, and takes the
-    file away when it starts.  `first`: shell words before it notes its start.
+    file away when it starts.  `first`: shell words before it notes its start.  `version`: 1.0 or 1.1, which differ by
+    name.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Service:
     stubborn: bool = False
     curable: bool = False
     first: str = ""
+    version: str = ""
 
     def entry(self, starts: Path) -> dict[str, Any]:
         trap = STUBBORN if self.stubborn else ""
@@ -84,8 +86,11 @@ class Service:
         if self.curable:
             looked = ["/bin/sh", "-c", f'test ! -e "{sick}"']
             process["health"] = {"command": looked, "failures": 1, "timeout_s": 30, "start_grace_s": 0.5}
+        if self.version:
+            process["versions"] = {"1.0": {}, "1.1": {}}
         return {
             "name": self.name,
+            **({"version": self.version} if self.version else {}),
             "replicas": self.replicas,
             "desired": self.desired,
             "mode": self.mode,
