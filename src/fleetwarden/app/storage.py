@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 
 import fleetwarden
 from fleetwarden.adapters.files.checkpoints import CheckpointFile
-from fleetwarden.app.identity import LOCAL_ADMIN, Caller, Role, require
+from fleetwarden.app.identity import LOCAL_ADMIN, Caller, Role, local_admin, require
+from fleetwarden.app.ledger_export import LedgerExport
 from fleetwarden.app.settings import Settings
 from fleetwarden.controllers import epochs
-from fleetwarden.domain.errors import Conflict, Misconfigured, NotFound
+from fleetwarden.domain.errors import Conflict, Misconfigured, NotFound, StoreUnavailable
 from fleetwarden.domain.identifiers import JsonValue, Micros, moment, rfc3339, show_id
+from fleetwarden.ledger_verifier import Verifier
 from fleetwarden.ports.epochs import Epoch
 from fleetwarden.ports.stores import Store, Tx
 from fleetwarden.ports.system import Clock
@@ -207,7 +209,31 @@ class Storage:
             "to": there,
             "rows": sum(one.rows for one in found.values()),
             "tables": {name: {"rows": one.rows, "digest": one.digest} for name, one in sorted(found.items())},
+            "ledger": self._proven(url),
         }
+
+    def _proven(self, url: str) -> Item:
+        """The verifier's judgement on the sealed ledger that stands there now.  Raises StoreUnavailable (not sound)."""
+        verifier, cursor = Verifier(), None
+        store = open_store(url, self._clock)
+        try:
+            ledger = LedgerExport(store, None)
+            while True:
+                page = ledger.page(local_admin(), cursor)
+                for item in page["items"]:
+                    verifier.take(item)
+                cursor = page["next"]
+                if cursor is None:
+                    break
+        finally:
+            store.close()
+        report = verifier.end()
+        if not report.sound:
+            raise StoreUnavailable(
+                f"everything was copied, but its sealed ledger does not verify: {'; '.join(report.words())}",
+                hint="it did not before, either: 'fleetwarden ledger verify' says more",
+            )
+        return dict(report.plain())
 
 
 class _Restored:

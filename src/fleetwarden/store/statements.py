@@ -87,7 +87,7 @@ def write(table: sa.Table, *, given: Iterable[str] | None = None) -> Insert:
     """
     names = [column.name for column in table.c if column.name != "seq"] if given is None else list(given)
     values: dict[str, Any] = {name: sa.bindparam(name, type_=table.c[name].type) for name in names}
-    if given is None and "seq" in table.c:
+    if "seq" in table.c and "seq" not in values:
         values["seq"] = _NextNumber(sa.literal_column(f"'{table.name}'"))
     return _insert(table).values(values)
 

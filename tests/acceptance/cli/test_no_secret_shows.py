@@ -37,9 +37,10 @@ def test_a_canary_shows_nowhere(world: World, postgresql: Cluster) -> None:
     shown = [plane.text, world.run("status").out, world.run("doctor").out, world.run("doctor", "--json").out]
     (secrets / "admin").write_text(f"{SECOND}\n")  # exchanged while it runs
     eventually(lambda: world.run("status").code == 0)
-    shown += [world.run(topic, "--json").out for topic in ("journal", "decisions", "executions", "actions", "token")]
-    paths = ("/readyz", "/api/openapi.json", "/api/fleet/status", "/api/fleet/policy", "/api/fleet/doctor")
-    shown += [answer(plane.url, path, SECOND) for path in paths]
+    topics = ("journal", "decisions", "executions", "actions", "tokens", "status", "policy", "doctor", "reports")
+    shown += [
+        answer(plane.url, path, SECOND) for path in ("/readyz", "/login", *(f"/api/fleet/{one}" for one in topics))
+    ]
     refused = world.run("status", "--token", f"{ADMIN}x")
     shown += [refused.out, refused.err]
     environments = [Path(f"/proc/{pid}/environ").read_bytes().decode() for pid in world.pids("web")]

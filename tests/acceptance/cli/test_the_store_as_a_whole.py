@@ -57,6 +57,7 @@ def test_a_restored_plane_touches_nothing_until_an_admin_releases_it(world: Worl
     assert len(fresh) == 1  # one repair, under a number that the lost part never used
     assert world.pids("worker") == before[1]
     assert world.run("db", "release", "--reason", "again").code == 1
+    assert world.run("ledger", "verify").code == 0  # the chain goes on over the restore
 
 
 @pytest.mark.req("RUN-13")
@@ -84,5 +85,7 @@ def test_a_plane_moves_to_postgresql_and_repeats_nothing(world: World, postgresq
     assert world.pids("web") + world.pids("worker") == before
     assert [one["id"] for one in world.ask("/executions")["items"]] == [one["id"] for one in executions]
     assert world.ask("/status")["freezes"] == []
+    eventually(lambda: world.ask("/status")["controllers"]["ledger_sealer"]["passes"] > 3)
+    assert world.run("ledger", "verify").code == 0  # what was sealed on the old store, and what is on the new one
     assert world.run("db", "backup", "server.backup").code == 0
     assert world.run("db", "migrate", "--check").code == 0

@@ -139,6 +139,8 @@ def test_old_fences_are_refused_and_no_number_is_given_out_again(source, target,
     assert new.token > old.token + GAP
     fresh = store.transact("new", lambda tx: (carried_out(tx, request("new")).seq, file_approval(tx).seq))
     assert min(fresh) > max(later) + GAP
+    entry = store.transact("note", lambda tx: tx.journal.write(topic="notice", actor="test", summary="new"))
+    assert entry.seq > GAP
     again = store.transact("new", lambda tx: carried_out(tx, request("newer")).seq)
     assert again == fresh[0] + 1
 

@@ -59,6 +59,7 @@ def test_a_copy_has_every_row_of_every_table(pair):
             assert rows == others, table
     left.close()
     assert told["rows"] > 20
+    assert told["ledger"]["sound"] is True
 
 
 @pytest.mark.req("RUN-13")
