@@ -34,7 +34,7 @@ from fleetwarden.ports.configuration import Configuration
 from fleetwarden.ports.desired import ForeignDraft
 from fleetwarden.ports.stores import Store, Tx
 
-__all__ = ["ForeignWatch", "end_due", "remember_left"]
+__all__ = ["ForeignWatch", "end_due", "remember_left", "touched"]
 
 log = structlog.get_logger(__name__)
 ACTOR = "reconciler"
@@ -243,6 +243,19 @@ def end_due(tx: Tx) -> int:
 def _notice_end(tx: Tx, topic: str, subject: str, summary: str, detail: Mapping[str, str]) -> None:
     for each in (topic, "notice"):
         tx.journal.write(topic=each, actor=ACTOR, subject=subject, severity="warning", summary=summary, detail=detail)
+
+
+def touched(tx: Tx, service: Service, observed: ObservedService) -> str | None:
+    """Why a controller's action must not begin on this look: somebody else changed the service since we left it, and
+    no pass has judged that yet.  None if nobody did."""
+    before = tx.baselines.of(service.name)
+    if before is None or service.substrate in SOLE_WRITER or service.mode is not Mode.LIVE:
+        return None
+    changes = changes_since(before, observed)
+    if not changes:
+        return None
+    told = ", ".join(f"{one.field} {one.before} → {one.after}" for one in changes)
+    return f"somebody else changed {service.name} a moment ago: {told}"
 
 
 def remember_left(tx: Tx, record: OutboxRecord, to: OutboxState, outcome: Outcome, *, settled_by: str) -> None:

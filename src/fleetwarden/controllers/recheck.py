@@ -12,9 +12,10 @@ from enum import StrEnum
 
 import msgspec
 
+from fleetwarden.controllers.foreign import touched
 from fleetwarden.controllers.gate import held_until, rule_on, stale_reason
 from fleetwarden.controllers.holding import hold
-from fleetwarden.domain.actions import ActionApproval, ActionRequest, LeaseFence, OutboxRecord, Record, Verdict
+from fleetwarden.domain.actions import ActionApproval, ActionRequest, LeaseFence, OutboxRecord, Record, Source, Verdict
 from fleetwarden.domain.convergence import facts, still_needed, undecidable
 from fleetwarden.domain.fleet import ObservedService, Service
 from fleetwarden.domain.identifiers import Micros, show_id
@@ -82,6 +83,9 @@ def commit_one(
     assert service is not None
     if (why := _not_now(tx, record, observed, plan, lease_until)) is not None:
         return Recheck(fate=Fate.WAITS, reason=why, record=record)
+    controllers = record.request.source not in (Source.OPERATOR, Source.API)
+    if controllers and observed is not None and (why := touched(tx, service, observed)) is not None:
+        return _end(tx, record, approval, why, void=False)
     if (why := still_needed(record.request, service, observed)) is not None:
         return _end(tx, record, approval, why, void=True)
     ruling = _policy_again(tx, record, approval, configuration, freeze_file)

@@ -246,3 +246,19 @@ def test_an_operators_own_count_answers_what_somebody_else_set(bench, wishes):
     assert len(bench.substrate.instances("web")) == 3
     [one] = changes(bench)
     assert (one.status, one.note) == (ForeignState.REPLACED, "override O-1")
+
+
+@pytest.mark.req("REC-9")
+@pytest.mark.usefixtures("wishes")
+def test_a_change_between_the_decision_and_its_fence_is_not_undone_either(bench):
+    bench.files.declare(fleet=a_fleet(a_service("web", replicas=4)))
+    bench.look()
+    bench.substrate.scaled("web", 6, by="joe")
+    bench.act()
+    assert bench.calls() == 0
+    [record] = bench.records()
+    assert record.state.value == "abandoned"
+    assert "somebody else changed web" in record.note
+    bench.settle_down(2)
+    assert len(bench.substrate.instances("web")) == 6
+    assert [(one.before, one.after) for one in changes(bench)] == [("2", "6")]
