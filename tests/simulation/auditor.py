@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.simulation.auditor_of_pauses import PausesAuditor
 from tests.simulation.auditor_of_wishes import WishesAuditor
 
 __all__ = ["Auditor", "Event", "Setup"]
@@ -55,6 +56,7 @@ class Setup:
     start_window_s: float
     call_s: float
     substrate_of: Mapping[str, str]
+    pause_s: float = 40.0  # the first pause after a row of failures
 
 
 @dataclass(slots=True)
@@ -100,6 +102,7 @@ class Auditor:
         self.started_mono: dict[int, float] = {}
         self.called_order: dict[str, list[str]] = {}  # target → keys in the order of their calls
         self.wishes = WishesAuditor(self.find)
+        self.pauses = PausesAuditor(self.find, setup.pause_s)
         self._fresh: list[tuple[int, Event, dict[str, Any]]] = []
         self._step = 0
 
@@ -152,6 +155,7 @@ class Auditor:
             return
         self._time(row["at"], f"D-{row['seq']}")
         self._digest(row["request"], row["request_digest"], f"D-{row['seq']}")
+        self.pauses.on_decision(row)
 
     def _on_approvals(self, event: Event) -> None:
         row = dict(event.data)
@@ -226,6 +230,7 @@ class Auditor:
         self.executions[row["action_seq"], row["state"]] = row
         if event.what != "insert":
             self.find(f"the execution of X-{row['action_seq']} was rewritten")
+        self.pauses.on_execution(row, self.records.get(row["action_seq"], {}).get("request_digest", ""))
         self._time(row["at"], f"the execution of X-{row['action_seq']}")
 
     def _on_work_items(self, event: Event) -> None:

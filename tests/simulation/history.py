@@ -35,18 +35,20 @@ from fleetwarden.testing import (
 )
 from tests.simulation import engine, trace
 from tests.simulation.auditor import Auditor, Event, Setup
+from tests.simulation.auditor_of_the_ledger import findings_of_the_ledger
 from tests.simulation.baton import Baton, SimClock, Task, on_one_processor
 from tests.simulation.engine import Engine
 from tests.simulation.journal import Journal
 from tests.simulation.others import Others
 from tests.simulation.people import People
 from tests.simulation.plan import Nature, Plan, draw
-from tests.simulation.plane import RECONCILER, START_WINDOW_S, SimPlane
+from tests.simulation.plane import BACK_OFF_S, RECONCILER, START_WINDOW_S, SimPlane
 from tests.simulation.planted import Planted
 
 __all__ = ["History", "Verdict", "run"]
 
 CALL_DEADLINE_S = 5.0
+STUBBORN_MAX = 4  # calls that a stubborn service refuses; the calm is longer than the pause after them
 CALM_MAX_S = 3600.0
 CARE_S = 15.0
 HOT = frozenset(
@@ -92,6 +94,7 @@ class History:
         self.people = People(self, self.rng)
         self.others = Others(self)
         self.landed: set[str] = set()
+        self.refused = 0
         self.calm = False
         self.calm_since: Micros = 0
         self.finished = False
@@ -116,12 +119,15 @@ class History:
                 start_window_s=START_WINDOW_S,
                 call_s=CALL_DEADLINE_S,
                 substrate_of={one.name: one.substrate for one in self.plan.services},
+                pause_s=BACK_OFF_S,
             )
         )
         auditor.walk(self._events())
         if not self.findings:
             auditor.finish(uses=uses, since=0)
         self.findings += auditor.findings
+        if not self.findings:
+            self.findings += findings_of_the_ledger(self.path)
         return self.findings
 
     def _events(self) -> Iterable[Event]:
@@ -215,6 +221,10 @@ class History:
     def _fate(self, call: ActuationCall, nature: Nature) -> Delivery:
         """What becomes of a call.  In the calm all is well."""
         rng = self.rng
+        if not self.calm and call.request.target == self.plan.stubborn and self.refused < STUBBORN_MAX:
+            self.refused += 1
+            self.journal.line(f"the call is refused, as before ({self.refused})")
+            return Delivery(answer=Answer.REFUSED)
         travel = 0.0 if nature.in_process else rng.uniform(0.05, 1.5)
         if self.calm or rng.random() > self.plan.trouble:
             return Delivery(travel_s=travel)

@@ -49,6 +49,7 @@ class Plan:
     store_fault: float  # per transaction
     clock_steps: bool
     last_tier: Tier  # the rule in the end
+    stubborn: str  # a service whose first calls are refused one after the other, or ""
 
 
 def draw(seed: int) -> Plan:
@@ -89,6 +90,7 @@ def draw(seed: int) -> Plan:
         store_fault=rng.choice((0.0, 0.0, 0.01, 0.05)),
         clock_steps=rng.random() < 0.3,
         last_tier=rng.choice((Tier.AUTO, Tier.AUTO, Tier.AUTO_NOTIFY, Tier.APPROVAL_REQUIRED, Tier.FORBIDDEN)),
+        stubborn=rng.choice(("", "", *names)),
     )
 
 

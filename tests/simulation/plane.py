@@ -38,12 +38,13 @@ from tests.simulation.trace import MARKER
 if TYPE_CHECKING:
     from tests.simulation.history import History
 
-__all__ = ["RECONCILER", "START_WINDOW_S", "SimPlane", "SimStore"]
+__all__ = ["BACK_OFF_S", "RECONCILER", "START_WINDOW_S", "SimPlane", "SimStore"]
 
 T = TypeVar("T")
 START_WINDOW_S = 2.0
 WATCH_S = 20.0
 INTERVAL_S = 40.0
+BACK_OFF_S = 100.0  # longer than between two passes, so that only a pause keeps them apart
 
 
 class RolledBack(Exception):
@@ -175,7 +176,7 @@ class SimPlane:
             self.supervision,
             self.gate,
             self.desk,
-            Restraint(store, interval_s=INTERVAL_S),
+            Restraint(store, interval_s=BACK_OFF_S),
             self._refusal,
             acting=frozenset(substrates),
             actions_max=4,

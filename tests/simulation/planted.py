@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 import msgspec
 
-from fleetwarden.controllers import approvals, executor, gate, recheck, recovery, settlement
+from fleetwarden.controllers import approvals, executor, gate, recheck, recovery, restraint, settlement
 from fleetwarden.controllers.sightings import Look, Sightings
 from fleetwarden.domain import recovery as evidence
 from fleetwarden.domain.actions import ActionRequest, LeaseFence, OutboxRecord, Outcome, Tier
@@ -240,6 +240,21 @@ class NoHoldUntilHorizon(Remote):
     def into(self, history: History) -> None:
         self.replace(gate, "held_until", ignore)
         self.replace(recheck, "held_until", ignore)
+
+
+class NoPauses(Planted):
+    name = "what failed three times in a row is tried again at once"
+    tilt: ClassVar[Mapping[str, Any]] = {
+        "tier": Tier.AUTO,
+        "rate": (99, 30),
+        "blast": (9, 30),
+        "stubborn": "api",
+        "rough_steps": 260,
+        "world": 0.08,
+    }
+
+    def into(self, history: History) -> None:
+        self.replace(restraint, "next_try_at", ignore)
 
 
 class TwoOpenRecords(Planted):
@@ -598,6 +613,7 @@ FAULTS: Sequence[Callable[[], Planted]] = (
     NotNeededAnyMore,
     NoFreshLook,
     NoHoldUntilHorizon,
+    NoPauses,
     TwoOpenRecords,
     CallBeforeTheFence,
     NoStartWindow,
