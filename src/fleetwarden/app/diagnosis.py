@@ -6,8 +6,8 @@ reported; nothing is probed that a pass does not look at anyway.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
 from fleetwarden.app.identity import Caller, Role, require
 from fleetwarden.controllers.loop import TickState
@@ -17,11 +17,12 @@ from fleetwarden.domain.errors import FleetError
 from fleetwarden.domain.health import HealthStatus
 from fleetwarden.domain.identifiers import SECOND, JsonValue, Micros, rfc3339, show_id
 from fleetwarden.domain.lifecycles import OutboxState, WorkState
-from fleetwarden.ports.stores import Lease, Page, Store, Tx
+from fleetwarden.ports.stores import Lease, Page, Store, StoreHealth, Tx
 from fleetwarden.ports.system import Clock
 
 __all__ = ["Diagnosis", "Finding", "Level", "examine_store", "plain", "store_unreachable"]
 
+T = TypeVar("T")
 Level: TypeAlias = Literal["ok", "warning", "error"]
 QUEUE_WAITS_S = 120  # something that can be done now is begun within a second or two
 STEPS_LOOKED_AT = 500
@@ -60,7 +61,7 @@ def store_unreachable(error: FleetError) -> Finding:
     )
 
 
-def examine_store(store: Store, clock: Clock) -> list[Finding]:
+def examine_store(store: Readable, clock: Clock) -> list[Finding]:
     """What the store itself tells, with or without a plane."""
     try:
         health = store.health()
@@ -155,6 +156,14 @@ def _tokens(tx: Tx, now: Micros) -> list[Finding]:
         told, hint = "no admin token is valid", "fleetwarden token create --local, while no plane runs"
         found.append(Finding(check="tokens", level="error", told=told, hint=hint))
     return found or [Finding(check="tokens", level="ok", told=f"{len(live)} tokens are valid, none expires soon")]
+
+
+class Readable(Protocol):
+    """What can be read of a store, by its owner or by a glance."""
+
+    def read(self, fn: Callable[[Tx], T]) -> T: ...
+
+    def health(self) -> StoreHealth: ...
 
 
 class Diagnosis:

@@ -1,7 +1,7 @@
 """`doctor` on this machine: settings, files, data folder and store, before and beside a plane.
 
-Opens a store only where no plane holds it and its schema is today's, so that looking changes nothing.  A finding names
-places, never what is secret in them.
+Looks into a store only where no plane answers for it and its schema is today's, and takes no lock, so that looking
+changes nothing and is in nobody's way.  A finding names places, never what is secret in them.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from fleetwarden.app.bootstrap import Offline, configuration_of
 from fleetwarden.app.diagnosis import Finding, Level, examine_store, store_unreachable
+from fleetwarden.app.offline import configuration_of
 from fleetwarden.app.running import RunningPlane, database_file, running_plane, system_clock, token_file
 from fleetwarden.app.settings import Settings, load_settings
 from fleetwarden.app.storage import Storage
 from fleetwarden.domain.errors import FleetError, Misconfigured
 from fleetwarden.store.file_systems import network_file_system
+from fleetwarden.store.glance import Glance
+from fleetwarden.store.opening import open_store
 
 __all__ = ["LocalExamination", "examine_here"]
 
@@ -145,16 +147,19 @@ def _store(settings: Settings, running: RunningPlane | None) -> list[Finding]:
         return [Finding(check="schema", level="warning", told=told, hint=hint)]
     found = [Finding(check="schema", level="ok", told=f"schema {schema['schema']}")]
     if running is None:
-        found += _closed_store(settings)
+        found += _closed_store(settings, file)
     return found
 
 
-def _closed_store(settings: Settings) -> list[Finding]:
+def _closed_store(settings: Settings, file: Path | None) -> list[Finding]:
+    """What the rows tell.  A file's lock is not taken: a plane may start in this moment."""
+    if file is not None:
+        return examine_store(Glance(file, system_clock()), system_clock())
     try:
-        offline = Offline(settings)
+        store = open_store(settings.store_address, system_clock())
     except FleetError as error:
         return [store_unreachable(error)]
     try:
-        return examine_store(offline.store, system_clock())
+        return examine_store(store, system_clock())
     finally:
-        offline.close()
+        store.close()

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from fleetwarden.app import doctor
-from fleetwarden.app.bootstrap import Offline
+from fleetwarden.app.offline import Offline
 from fleetwarden.app.running import keep_token, prepare_data_folder, token_file
 from fleetwarden.app.settings import load_settings
 from fleetwarden.domain.errors import Misconfigured
-from fleetwarden.store import file_systems
+from fleetwarden.store import file_systems, sqlite_engine
 from fleetwarden.store.opening import open_store
 from fleetwarden.store.ownership import Ownership
 from fleetwarden.testing import FakeClock
@@ -90,8 +90,12 @@ def test_a_disk_that_fills_up_is_named(folder: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.req("RUN-11")
-def test_a_closed_store_is_looked_into_and_a_held_one_is_not_opened(folder: Path) -> None:
+def test_a_closed_store_is_looked_into_and_a_held_one_is_not_opened(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with_store(folder)
+    taken: list[object] = []
+    monkeypatch.setattr(sqlite_engine, "Ownership", lambda *given: taken.append(given))
     found = examined(folder)
     assert found["store"][0] == ("ok", "sqlite answers")
     assert ("error", "no admin token is valid") in found["tokens"]
@@ -100,6 +104,7 @@ def test_a_closed_store_is_looked_into_and_a_held_one_is_not_opened(folder: Path
         found = examined(folder)
     finally:
         ownership.release()
+    assert taken == []  # a plane that starts while somebody looks is not refused
     assert "tokens" not in found
     assert "holds the data folder" in found["plane"][0][1]
 
