@@ -8,7 +8,7 @@ BIN := .venv/bin
 UV ?= uv
 
 .DEFAULT_GOAL := help
-.PHONY: help up down test lint format types contracts bench lock clean venv venv-dev
+.PHONY: help up down test lint format types contracts bench bench-deps lock clean venv venv-dev
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -37,6 +37,9 @@ contracts: venv-dev ## the layers, as import contracts
 
 bench: venv-dev ## benchmarks: ratios and tables, never a pass or fail by the clock
 	@$(BIN)/python -m pytest benchmarks --benchmark-only $(ARGS)
+
+bench-deps: venv-dev ## policy engines of others, to run beside ours in `make bench`; taken out again by `make clean`
+	@$(BIN)/python -m pip --quiet --disable-pip-version-check install --require-hashes --requirement requirements-bench.lock
 
 lock: ## resolve what pyproject.toml asks for (needs uv; LOCK=--upgrade for the newest): hashes, no addresses
 	UV_PYTHON_DOWNLOADS=never $(UV) pip compile pyproject.toml --extra postgres --group build --universal \

@@ -12,7 +12,7 @@ import sys
 import time
 from collections import Counter
 
-from tests.policy_model.comparing import Compared, compare
+from tests.policy_model.comparing import compare_chunk
 from tests.policy_model.worlds import CASES_A_WORLD
 
 WORLDS_A_CHUNK = 200
@@ -30,7 +30,7 @@ def main() -> int:
     began, cases, failed = time.perf_counter(), 0, 0
     met: Counter[str] = Counter()
     with multiprocessing.get_context("spawn").Pool(args.processes) as pool:
-        for done in pool.imap_unordered(_compare, chunks):
+        for done in pool.imap_unordered(compare_chunk, chunks):
             cases, met = cases + done.cases, met + done.met
             for difference in done.differences[: max(0, SHOWN_MAX - failed)]:
                 print(difference)
@@ -39,13 +39,6 @@ def main() -> int:
     print("\n".join(f"{count:>12,}  {what}" for what, count in met.most_common()))
     print(f"{cases:,} cases, {failed:,} differ, {took / cases * 1e6:.1f} us each")
     return 1 if failed else 0
-
-
-def _compare(chunk: tuple[int, int]) -> Compared:
-    try:
-        return compare(*chunk)
-    except Exception as error:  # noqa: BLE001 - an error of the product may not travel between processes
-        raise RuntimeError(f"worlds {chunk[0]} to {chunk[1] - 1}: {error!r}") from None
 
 
 if __name__ == "__main__":

@@ -65,6 +65,14 @@ def compare(first: int, last: int) -> Compared:
     return Compared(cases, differences, met)
 
 
+def compare_chunk(chunk: tuple[int, int]) -> Compared:
+    """`compare`, for a process of its own."""
+    try:
+        return compare(*chunk)
+    except Exception as error:  # noqa: BLE001 - an error of the product may not travel between processes
+        raise RuntimeError(f"worlds {chunk[0]} to {chunk[1] - 1}: {error!r}") from None
+
+
 def _said(policy: product.Policy, rules: Sequence[product.Rule], one: Asked) -> product.Ruling:
     return product.decide(
         policy,
