@@ -112,12 +112,16 @@ def test_a_fleet_can_be_frozen_before_its_first_plane_and_by_a_file(world: World
 
 
 @pytest.mark.req("POL-12")
-@pytest.mark.parametrize("scope", ["--group", "--kind", "--service"])
-def test_a_narrower_freeze_is_refused_and_freezes_nothing(world: World, scope: str) -> None:
-    ran = world.run("freeze", "on", scope, "web")
-    assert ran.code == 2
-    assert f"{scope} is not supported yet" in ran.err
-    assert not world.data.exists()
+def test_a_freeze_of_what_does_not_exist_freezes_nothing_and_one_of_a_service_just_that(world: World) -> None:
+    for scope, code in (("--group", 1), ("--kind", 2)):
+        refused = world.run("freeze", "on", scope, "nowhere")
+        assert (refused.code, "nothing was frozen" in refused.err) == (code, True), refused
+    both = world.run("freeze", "on", "--kind", "stop_service", "--service", "web")
+    assert (both.code, "a freeze is of one thing" in both.err) == (2, True), both
+    assert "nothing is frozen" in world.run("freeze", "status").out
+    assert world.run("freeze", "on", "--service", "web").code == 0
+    assert "service web" in world.run("freeze", "status").out
+    assert world.run("freeze", "off", "--service", "web").code == 0
 
 
 @pytest.mark.req("RUN-3", "RUN-14")
