@@ -80,5 +80,7 @@ class Heartbeat:
                 extended.append(held)
             else:
                 lost.append(one.name)
+                if held is not None:  # it had lapsed, and nobody took it: the controller takes it under its new token
+                    tx.leases.release(held)
         ends = {(each.fence.cadence, each.fence.shard): each.expires_at for each in tx.leases.list()}
         return extended, lost, ends, tx.now()

@@ -198,3 +198,13 @@ def test_a_heartbeat_keeps_what_is_held_and_wakes_who_waits_for_what_lapsed(benc
     with pytest.raises(Fenced):
         bench.store.transact("write", lambda tx: tx.leases.check(held))
     assert theirs.beat([Wanted(name="reconcile", shard="0", fence=taken)]).extended == (taken,)
+
+
+@pytest.mark.req("RUN-1", "RUN-17")
+def test_a_heartbeat_that_comes_too_late_holds_nothing(bench: Bench) -> None:
+    """Its lease lapsed and nobody took it: what was begun under the old token must not go on as if nothing had been."""
+    beats = Heartbeat(bench.store, Wakes(), holder="p1", ttl_s=60)
+    held = bench.store.transact("lease", lambda tx: tx.leases.acquire("reconcile", "0", "p1", 0))
+    bench.clock.advance(1)
+    assert beats.beat([Wanted(name="reconcile", shard="0", fence=held)]).lost == ("reconcile",)
+    assert bench.store.read(lambda tx: tx.leases.list()) == []
