@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import msgspec
 import pytest
 
 from fleetwarden.app.identity import Role
+from fleetwarden.domain.actions import Tier
+from fleetwarden.domain.identifiers import digest
 from fleetwarden.domain.policy_default import SHIPPED_TEXT
+from fleetwarden.domain.policy_rules import Rule
 from fleetwarden.ledger_verifier import Report, Verifier
 from fleetwarden.ports.configuration import SourceText
 from fleetwarden.ports.stores import Tx
@@ -79,11 +83,21 @@ def test_a_registry_is_for_administrators_and_left_out_of_exports(eventful: Worl
 def test_the_policy_text_is_kept_before_the_first_decision_under_it(tmp_path: Any) -> None:
     world = World(tmp_path)
     policy = world.configuration.current().policy
-    text = SourceText(kind="policy", name="policy.yml", body="version: 1\n", digest=policy.digest)
-    world.configuration._now = msgspec.structs.replace(world.configuration.current(), texts=(text,))
+    text = SourceText(kind="policy", name="policy.yml", body="version: 1\n", digest=digest(b"version: 1\n"))
+    kinds = ("start_service", "scale_service", "restart_service")
+    rules = [Rule(kind=kind, target="web", tier=Tier.AUTO, where="policy.yml:1") for kind in kinds]
+    policy = dataclasses.replace(policy, rules=tuple(rules), digest=text.digest)
+    changed = msgspec.structs.replace(world.configuration.current(), texts=(text,), policy=policy)
+    world.configuration._now = changed
     world.substrate.boot("web", 1)
     world.look()
     decision = world.client().get("/decisions").json()["items"][0]
+    client, name = world.client(), decision["id"]
+    told = [
+        client.get(f"/decisions/{name}").json(),
+        client.get("/services/web/explain").json()["decision"],
+        *(one["record"] for one in client.get("/services/web/history").json()["items"] if one["what"] == "decision"),
+    ]
     notes = world.client().get("/journal", params={"kind": "configuration"}).json()["items"]
     world.look()
     again = world.client().get("/journal", params={"kind": "configuration"}).json()["items"]
@@ -91,3 +105,4 @@ def test_the_policy_text_is_kept_before_the_first_decision_under_it(tmp_path: An
     assert [one["target"] for one in notes] == ["policy.yml"]
     assert notes[0]["at"] <= decision["at"]
     assert again == notes
+    assert [(one["id"], one["rule_text"]) for one in told] == [(name, "version: 1")] * 3
