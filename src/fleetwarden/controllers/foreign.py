@@ -109,6 +109,8 @@ class ForeignWatch:
             if service is None or service.substrate in SOLE_WRITER:
                 continue
             before = known.get(name)
+            if before is not None and _as_left(before, observed):
+                continue
             finding = _compare(service, observed, before)
             if finding is not None and tx.outbox.open_of(name) is None and held_until(tx, name) is None:
                 found.append(finding)
@@ -138,6 +140,16 @@ class ForeignWatch:
                 )
             )
             _tell(tx, made)
+
+
+def _as_left(before: Baseline, observed: ObservedService) -> bool:
+    """Whether a look shows just what we left: nearly always, so it costs nothing more."""
+    return (
+        before.stopped is False
+        and observed.presence is Presence.STARTED
+        and observed.total == before.replicas
+        and observed.version == (before.version or "")
+    )
 
 
 def _compare(service: Service, observed: ObservedService, before: Baseline | None) -> _Finding | None:

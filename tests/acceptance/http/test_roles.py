@@ -15,7 +15,18 @@ OPERATE = {Role.OPERATOR, Role.ADMIN}
 APPROVE = {Role.APPROVER, Role.ADMIN}
 ADMINISTER = {Role.ADMIN}
 ANYBODY = set(Role)
-LISTS = ("approvals", "decisions", "executions", "actions", "work", "reports", "freezes", "journal")
+LISTS = (
+    "approvals",
+    "decisions",
+    "executions",
+    "actions",
+    "work",
+    "reports",
+    "freezes",
+    "service_overrides",
+    "foreign",
+    "journal",
+)
 RULE = {"rule": {"kind": "restart_service", "target": "web", "tier": "forbidden"}}
 
 # Every route that asks for a token: who may, and a request that is valid for those who may.
@@ -23,6 +34,12 @@ MATRIX: dict[tuple[str, str], tuple[set[Role], Any]] = {
     ("get", "/services"): (LOOK, None),
     ("get", "/services/{name}"): (LOOK, None),
     ("get", "/services/{name}/explain"): (LOOK, None),
+    ("get", "/services/{name}/history"): (LOOK, None),
+    ("put", "/services/{name}/override"): (OPERATE, {"replicas": 2, "reason": "load"}),
+    ("delete", "/services/{name}/override"): (OPERATE, None),
+    ("post", "/services/{name}/adopt"): (OPERATE, {"reason": "right"}),
+    ("post", "/services/{name}/reassert"): (OPERATE, {"reason": "wrong"}),
+    ("get", "/plan"): (LOOK, None),
     ("get", "/status"): (LOOK, None),
     **{("get", f"/{topic}"): (LOOK, None) for topic in LISTS},
     **{("get", f"/{topic}/{{id}}"): (LOOK, None) for topic in LISTS},
