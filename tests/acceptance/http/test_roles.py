@@ -35,6 +35,7 @@ MATRIX: dict[tuple[str, str], tuple[set[Role], Any]] = {
     ("get", "/services/{name}"): (LOOK, None),
     ("get", "/services/{name}/explain"): (LOOK, None),
     ("get", "/services/{name}/history"): (LOOK, None),
+    ("get", "/services/{name}/versions"): (LOOK, None),
     ("put", "/services/{name}/override"): (OPERATE, {"replicas": 2, "reason": "load"}),
     ("delete", "/services/{name}/override"): (OPERATE, None),
     ("post", "/services/{name}/adopt"): (OPERATE, {"reason": "right"}),
@@ -59,6 +60,10 @@ MATRIX: dict[tuple[str, str], tuple[set[Role], Any]] = {
     ("get", "/tokens"): (ADMINISTER, None),
     ("post", "/tokens"): (ADMINISTER, {"name": "fresh", "roles": ["viewer"]}),
     ("delete", "/tokens/{name}"): (ADMINISTER, None),
+    ("post", "/tokens/{name}/rotate"): (ADMINISTER, {"overlap_s": 60}),
+    ("get", "/doctor"): (LOOK, None),
+    ("get", "/epochs"): (LOOK, None),
+    ("post", "/epochs/release"): (ADMINISTER, {"reason": "looked"}),
     ("get", "/health"): (ANYBODY, None),
     ("post", "/shutdown"): (ADMINISTER, {"services": False}),
 }
