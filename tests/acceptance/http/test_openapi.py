@@ -38,7 +38,10 @@ LOOSE = {
     ("put", "/policy/overrides/{id}"),  # a rule's own grammar is the policy file's; the document says: an object
     ("get", "/approvals"),  # `state` and `status` may not contradict each other, which the document cannot say
 }
-NOT_GENERATED = {("delete", "/tokens/{name}")}  # it would end the generator's own token
+NOT_GENERATED = {
+    ("delete", "/tokens/{name}"),
+    ("post", "/tokens/{name}/rotate"),
+}  # they would end the generator's own token
 WITHOUT_INPUT = {
     ("get", path) for path in ("/freeze", "/health", "/policy", "/recover", "/services", "/status", "/tokens")
 }
