@@ -17,11 +17,12 @@ import msgspec
 from fleetwarden.controllers import approvals, executor, gate, recheck, recovery, restraint, settlement
 from fleetwarden.controllers.sightings import Look, Sightings
 from fleetwarden.domain import recovery as evidence
-from fleetwarden.domain.actions import ActionRequest, LeaseFence, OutboxRecord, Outcome, Tier
+from fleetwarden.domain.actions import ActionRequest, LeaseFence, OutboxRecord, Outcome, Tier, Verdict
 from fleetwarden.domain.budgets import Use
 from fleetwarden.domain.convergence import Need, converge
 from fleetwarden.domain.fleet import Mode
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
+from fleetwarden.domain.policy import Ruling
 from fleetwarden.domain.recovery import Judgement
 from fleetwarden.ports.actuation import ActuationCall
 from fleetwarden.ports.configuration import Configuration
@@ -110,7 +111,8 @@ class NoPolicyAtCommit1(Planted):
     name = "policy is not asked again at commit 1"
 
     def into(self, history: History) -> None:
-        self.replace(recheck, "_policy_again", ignore)
+        allowed = Ruling(verdict=Verdict.ALLOW, code="ok", reason="", rule="", rule_source="", policy_digest="")
+        self.replace(recheck, "_policy_again", lambda *_: allowed)
 
 
 class PolicyBesideCommit1(Planted):
