@@ -40,10 +40,11 @@ LOOSE = {
 }
 NOT_GENERATED = {
     ("delete", "/tokens/{name}"),
-    ("post", "/tokens/{name}/rotate"),
-}  # they would end the generator's own token
+    ("post", "/tokens/{name}/rotate"),  # they end the generator's own
+}
 WITHOUT_INPUT = {
-    ("get", path) for path in ("/freeze", "/health", "/policy", "/recover", "/services", "/status", "/tokens")
+    ("get", path)
+    for path in ("/doctor", "/epochs", "/freeze", "/health", "/policy", "/recover", "/services", "/status", "/tokens")
 }
 CASES = [
     (method, path, mode)

@@ -21,15 +21,15 @@ __all__ = ["router"]
 router = APIRouter(tags=["plane"], dependencies=[Depends(no_query)])
 
 
-class Finding(BaseModel):
+class Diagnosed(BaseModel):
     check: str
     level: Literal["ok", "warning", "error"]
     told: str
     hint: str | None
 
 
-class Findings(BaseModel):
-    findings: list[Finding]
+class Diagnosis(BaseModel):
+    findings: list[Diagnosed]
     errors: int
     warnings: int
 
@@ -48,7 +48,7 @@ def get_health(_: AnyCaller, plane: Plane) -> Response:
     return answer(envelope, 200 if healthy else 503)
 
 
-@router.get("/doctor", response_model=Findings)
+@router.get("/doctor", response_model=Diagnosis)
 def examine(caller: AnyCaller, plane: Plane) -> Response:
     """What is wrong with this plane and its store, and what to do about it."""
     return answer(plane.diagnosis.examine(caller))
