@@ -38,9 +38,7 @@ def test_a_canary_shows_nowhere(world: World, postgresql: Cluster) -> None:
     (secrets / "admin").write_text(f"{SECOND}\n")  # exchanged while it runs
     eventually(lambda: world.run("status").code == 0)
     topics = ("journal", "decisions", "executions", "actions", "tokens", "status", "policy", "doctor", "reports")
-    shown += [
-        answer(plane.url, path, SECOND) for path in ("/readyz", "/login", *(f"/api/fleet/{one}" for one in topics))
-    ]
+    shown += [answer(plane.url, path, SECOND) for path in ("/readyz", "/", *(f"/api/fleet/{one}" for one in topics))]
     refused = world.run("status", "--token", f"{ADMIN}x")
     shown += [refused.out, refused.err]
     environments = [Path(f"/proc/{pid}/environ").read_bytes().decode() for pid in world.pids("web")]
