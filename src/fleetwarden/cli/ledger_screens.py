@@ -93,9 +93,7 @@ LAYOUTS: Mapping[str, Layout] = {
     "actions": Layout(("ID", "TIME", "WHAT", "STATE", "DECISION", "DETAIL"), _action, "no action on record"),
     "work": Layout(("ID", "TIME", "WHAT", "STATE", "TRIES", "DETAIL"), _work, "no work on record"),
     "reports": Layout(("ID", "TIME", "KIND", "STATUS", "WHAT"), _report, "no report yet"),
-    "foreign": Layout(
-        ("ID", "TIME", "WHAT", "NOW", "SET BY", "NOTE"), _foreign_change, "nobody else changed anything"
-    ),
+    "foreign": Layout(("ID", "TIME", "WHAT", "NOW", "SET BY", "NOTE"), _foreign_change, "nobody else changed anything"),
     "journal": Layout(("ID", "TIME", "SEVERITY", "TOPIC", "WHO", "WHAT"), _journal, "the journal is empty"),
 }
 

@@ -1,7 +1,8 @@
 """Names and ids in addresses and bodies, as the OpenAPI document describes them.
 
-The patterns only describe: what reads an id says better what is wrong with it, and takes a little more (`d-12`, blanks
-around it).
+The patterns of ids only describe: what reads an id says better what is wrong with it, and takes a little more (`d-12`,
+blanks around it).  So does that of names, where a name is looked up among those that there are; `KeptName` is for a
+service that may be gone, and is held to the pattern.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Annotated, Any
 from fastapi import Path
 from pydantic import Field
 
-__all__ = ["NAME_PATTERN", "ActionId", "JobId", "Name", "id_pattern", "short_id"]
+__all__ = ["NAME_PATTERN", "ActionId", "JobId", "KeptName", "Name", "id_pattern", "short_id"]
 
 NAME_PATTERN = "^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$"
 
@@ -28,6 +29,7 @@ def short_id(prefix: str) -> Any:
 
 
 Name = Annotated[str, Path(json_schema_extra={"pattern": NAME_PATTERN})]
+KeptName = Annotated[str, Path(pattern=NAME_PATTERN)]
 ActionId = Annotated[str, short_id("X")]
 JobId = Annotated[
     str,

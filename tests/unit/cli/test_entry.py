@@ -36,7 +36,7 @@ def test_a_bare_call_shows_the_help_and_is_a_usage_error(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["plan"], ["status", "--frobnicate"], ["freeze", "on", "--for", "2"], ["approvals", "grant"]]
+    "words", [["plann"], ["status", "--frobnicate"], ["freeze", "on", "--for", "2"], ["approvals", "grant"]]
 )
 def test_a_wrong_call_is_2(shell: Shell, words: list[str]) -> None:
     ran = shell(*words)

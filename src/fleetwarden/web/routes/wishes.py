@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Request
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from starlette.responses import Response
 
 from fleetwarden.web import schemas_wishes as schemas
-from fleetwarden.web.addresses import Name
+from fleetwarden.web.addresses import KeptName, Name
 from fleetwarden.web.answers import answer
 from fleetwarden.web.bodies import ClosedBody, documented, json_body
 from fleetwarden.web.callers import AnyCaller, Plane
@@ -22,10 +22,15 @@ router = APIRouter(tags=["wishes"])
 REPLICAS_MAX = 100_000
 
 
+def _whole(value: object) -> object:
+    """JSON has one kind of number: 3.0 is a count as well."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 class ServiceOverrideOrder(ClosedBody):
     """A count, a state, or both, for `for_s` seconds or until it is cleared."""
 
-    replicas: Annotated[int | None, Field(ge=0, le=REPLICAS_MAX)] = None
+    replicas: Annotated[Annotated[int, Field(ge=0, le=REPLICAS_MAX)] | None, BeforeValidator(_whole)] = None
     state: Literal["running", "stopped"] | None = None
     for_s: Annotated[float | None, Field(ge=1, le=366 * 86_400)] = None
     reason: RequiredReason
@@ -87,7 +92,7 @@ def reassert_desired(
 
 
 @router.get("/services/{name}/history", response_model=schemas.History, openapi_extra=history_parameters())
-def show_history(request: Request, caller: AnyCaller, plane: Plane, name: Name) -> Response:
+def show_history(request: Request, caller: AnyCaller, plane: Plane, name: KeptName) -> Response:
     """Everything that happened to a service, newest first."""
     since, limit, cursor = history_from(request)
     return answer(plane.history.of(caller, name, since=since, limit=limit, cursor=cursor))
