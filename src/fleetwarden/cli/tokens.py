@@ -142,10 +142,11 @@ def list_(call: Call) -> None:
 def rotate(
     call: Call,
     name: Annotated[str, typer.Argument(metavar="NAME", help="As it is listed.")],
+    # None, not 0.0: the parser reads defaults as well, and knows only text.
     overlap_s: Annotated[
-        float,
+        float | None,
         typer.Option("--overlap", metavar="SPAN", parser=Duration, help="How long the old secret stays valid: 1h."),
-    ] = 0.0,
+    ] = None,
     for_s: Annotated[
         float | None,
         typer.Option("--expires", metavar="SPAN", parser=Duration, help="How long the new one is valid: 30d."),
@@ -153,7 +154,7 @@ def rotate(
 ) -> None:
     """Exchange a token's secret and print the new one, once.  Without --overlap the old one ends at once."""
     with call.authority() as authority:
-        made = authority.rotate_token(name, overlap_s=overlap_s, for_s=for_s)
+        made = authority.rotate_token(name, overlap_s=overlap_s or 0.0, for_s=for_s)
         now = authority.now()
     _keep_if_kept(call, made)
     if call.as_json:

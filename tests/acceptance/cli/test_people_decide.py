@@ -124,6 +124,19 @@ def test_a_freeze_of_what_does_not_exist_freezes_nothing_and_one_of_a_service_ju
     assert world.run("freeze", "off", "--service", "web").code == 0
 
 
+@pytest.mark.req("RUN-14")
+def test_a_rotated_secret_ends_at_once_unless_an_overlap_is_asked_for(world: World) -> None:
+    world.up()
+    first = world.run("token", "create", "eve", "--role", "viewer").lines[1]
+    rotated = world.run("token", "rotate", "eve")
+    assert rotated.code == 0, rotated.err
+    assert "the old one is revoked" in rotated.out
+    second = rotated.lines[1]
+    assert world.run("status", FLEET_TOKEN=first).code == 1
+    assert world.run("token", "rotate", "eve", "--overlap", "1h").code == 0
+    assert world.run("status", FLEET_TOKEN=second).code == 0
+
+
 @pytest.mark.req("RUN-3", "RUN-14")
 def test_a_token_opens_what_its_role_opens_until_it_is_revoked(world: World) -> None:
     plane = world.up()
