@@ -75,8 +75,10 @@ class Explaining:
                 "limits": [],
                 "would_change_if": released_by(held, service),
             }
-        if ruling is None or not isinstance(need, Need):
-            reason = item["reason"] if isinstance(need, Need) else need.reason
+        # A plane that is not ready has not looked since: what it saw last says nothing about now.
+        unready = item["reason_code"] == "not_ready"
+        if unready or ruling is None or not isinstance(need, Need):
+            reason = item["reason"] if unready or isinstance(need, Need) else need.reason
             return {
                 **answer,
                 "verdict": "nothing",

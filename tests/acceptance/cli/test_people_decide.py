@@ -124,6 +124,14 @@ def test_a_freeze_of_what_does_not_exist_freezes_nothing_and_one_of_a_service_ju
     assert world.run("freeze", "off", "--service", "web").code == 0
 
 
+def test_explain_says_that_nobody_looks_while_the_registry_cannot_be_read(world: World) -> None:
+    world.up(until="Try:")
+    eventually(lambda: world.ask("/services/worker/explain")["reason"] == "as declared")
+    world.write("fleet.yml", "services: [")
+    eventually(lambda: "registry is unavailable" in world.ask("/services/worker/explain")["reason"])
+    assert "as declared" not in world.run("explain", "worker").out
+
+
 @pytest.mark.req("RUN-14")
 def test_a_rotated_secret_ends_at_once_unless_an_overlap_is_asked_for(world: World) -> None:
     world.up()
