@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fleetwarden.app.settings import ALIASES, LATER, PATHS, SECRETS, Settings, load_settings
@@ -364,7 +364,13 @@ def test_the_stores_default_follows_the_data_folder(folder: Path) -> None:
     assert load(folder, "FLEET_DATA_DIR=data").store_url == f"sqlite:///{folder}/data/fleetwarden.db"
 
 
-@given(st.dictionaries(st.sampled_from(sorted(set(ALIASES) - {"FLEET_CONFIG"})), st.text(max_size=8), max_size=6))
+@given(
+    st.dictionaries(
+        st.sampled_from(sorted(set(ALIASES) - {"FLEET_CONFIG"})), st.text(max_size=8) | st.just("1"), max_size=6
+    )
+)
+@example({"FLEET_LEASE_TTL_S": "1"})
+@example({"FLEET_HTTP_TLS_KEY_FILE": "key.pem"})
 def test_whatever_the_environment_says_it_is_taken_or_refused_with_a_place(environ: dict[str, str]) -> None:
     try:
         settings = load_settings(None, environ, working_dir=Path("/nowhere"))

@@ -460,15 +460,18 @@ def _not_yet(settings: Settings, written: Mapping[str, _Written]) -> Iterable[Pr
 
 def _contradictions(settings: Settings, written: Mapping[str, _Written]) -> Iterable[Problem]:
     if settings.fence_gap_max_s >= settings.fleet_lease_ttl_s:
-        one = written.get("FLEET_FENCE_GAP_MAX_S") or written["FLEET_LEASE_TTL_S"]
-        yield one.problem(
-            f"FLEET_FENCE_GAP_MAX_S ({settings.fence_gap_max_s:g}) has to be below FLEET_LEASE_TTL_S "
-            f"({settings.fleet_lease_ttl_s:g}): a lease outlives the start of a call"
-        )
+        gap = f"FLEET_FENCE_GAP_MAX_S ({settings.fence_gap_max_s:g})"
+        ttl = f"FLEET_LEASE_TTL_S ({settings.fleet_lease_ttl_s:g})"
+        why = "a lease outlives the start of a call"
+        if (one := written.get("FLEET_FENCE_GAP_MAX_S")) is not None:
+            yield one.problem(f"{gap} has to be below {ttl}: {why}")
+        else:
+            yield written["FLEET_LEASE_TTL_S"].problem(f"{ttl} has to be above {gap}: {why}")
     halves = ("FLEET_HTTP_TLS_CERT_FILE", "FLEET_HTTP_TLS_KEY_FILE")
     given = [name for name in halves if getattr(settings, ALIASES[name]) is not None]
     if len(given) == 1:
-        yield written[given[0]].problem(f"{halves[0]} and {halves[1]} belong together: give both or neither")
+        [missing] = set(halves) - set(given)
+        yield written[given[0]].problem(f"{given[0]} and {missing} belong together: give both or neither")
 
 
 def _weak_tokens(settings: Settings, written: Mapping[str, _Written]) -> Iterable[Problem]:
