@@ -24,7 +24,7 @@ def change(service="web", **fields):
 @pytest.mark.req("AUT-12")
 def test_an_override_stands_until_it_is_ended_and_survives_a_restart(store, database):
     made = store.transact("put", lambda tx: tx.service_overrides.put(wish(state=DesiredState.RUNNING)))
-    assert (made.id, made.words, made.by, made.until) == ("O-1", "running with 3 replicas", "ada", None)
+    assert (made.id, made.words, made.by, made.until) == (f"O-{made.seq}", "running with 3 replicas", "ada", None)
     store.close()
     again = database.open()
     assert again.read(lambda tx: tx.service_overrides.standing()) == [made]
@@ -33,8 +33,8 @@ def test_an_override_stands_until_it_is_ended_and_survives_a_restart(store, data
     assert again.read(lambda tx: tx.service_overrides.standing()) == []
     with pytest.raises(Conflict, match="cleared"):
         again.transact("end", lambda tx: tx.service_overrides.end(made.seq, how="cleared", by="eve"))
-    with pytest.raises(NotFound, match="O-99"):
-        again.transact("end", lambda tx: tx.service_overrides.end(99, how="cleared", by="eve"))
+    with pytest.raises(NotFound, match=f"O-{made.seq + 98}"):
+        again.transact("end", lambda tx: tx.service_overrides.end(made.seq + 98, how="cleared", by="eve"))
 
 
 @pytest.mark.req("AUT-12")
@@ -67,7 +67,7 @@ def test_a_held_change_stands_until_its_hold_ends_and_an_adopted_one_for_good(st
         return short, tx.foreign.add(change("web", field=ForeignField.STATE, before="running", after="stopped"))
 
     short, stop = store.transact("add", run)
-    assert (short.id, stop.id) == ("C-1", "C-2")
+    assert (short.id, stop.id) == (f"C-{short.seq}", f"C-{short.seq + 1}")
     database.lapse()
     assert store.read(lambda tx: tx.foreign.standing()) == [stop]
     assert store.read(lambda tx: tx.foreign.due()) == [short]

@@ -68,8 +68,8 @@ def test_an_approval_whose_votes_no_longer_fit_is_refused_and_unchanged(store):
     approval = store.transact("file", file_approval)
 
     def run(tx):
-        for number in range(3):
-            tx.approvals.vote(approval.seq, vote(f"{number}" * 100_000))
+        for number in range(1_000):
+            tx.approvals.vote(approval.seq, vote(f"{number:04}" * 1_000))
 
     with pytest.raises(Refused, match=r"approval\.votes"):
         store.transact("vote", run)
