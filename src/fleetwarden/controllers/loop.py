@@ -98,8 +98,8 @@ class Loop:
         if self._heartbeat is not None:
             thread = Thread(target=self._beat_on, args=(self._heartbeat,), name="heartbeat", daemon=True)
             with self._lock:
+                thread.start()
                 self._threads["heartbeat"] = thread
-            thread.start()
 
     def _beat_on(self, heartbeat: Heartbeat) -> None:
         pause = 0.0
@@ -128,9 +128,9 @@ class Loop:
 
     def _spawn(self, name: str) -> None:
         thread = Thread(target=self._serve, args=(self._subscriptions[name],), name=name, daemon=True)
-        with self._lock:
+        with self._lock:  # whoever watches must not see it before it lives, and take it for dead
+            thread.start()
             self._threads[name] = thread
-        thread.start()
 
     def _serve(self, one: Subscription) -> None:
         event = self._wakes.event(one.name)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from fleetwarden import ledger_verifier
+from fleetwarden.domain.errors import Conflict
 from fleetwarden.domain.identifiers import canonical_json
 from fleetwarden.ledger_verifier import Report, Verifier, of_sqlite
 from fleetwarden.store.opening import open_store
@@ -115,6 +116,19 @@ def edits(connection: sqlite3.Connection, random: Random) -> str:
     )
 
 
+def found_by_the_product(file: Path, folder: Path, key: bytes) -> bool:
+    """It says so, or does not even take the file: a number that was given out is given out again."""
+    try:
+        store = open_store(str(file), FakeClock())
+    except Conflict as refusal:
+        assert "ledger.kind, ledger.ref" in str(refusal)
+        return True
+    try:
+        return not verified(ledgers.export(store, folder), key).sound
+    finally:
+        store.close()
+
+
 def test_every_edit_of_the_database_file_is_found_by_the_verifier_and_by_the_product(
     items: object, key: bytes, folder: Path, tmp_path: Path
 ) -> None:
@@ -129,11 +143,9 @@ def test_every_edit_of_the_database_file_is_found_by_the_verifier_and_by_the_pro
         connection.executescript(statement)
         connection.close()
         offline = verified(ledger_verifier._with_checkpoints(of_sqlite(file), checkpoints), key)
-        store = open_store(str(file), FakeClock())
-        own = verified(ledgers.export(store, folder), key)
-        store.close()
-        if offline.sound or own.sound:
-            missed.append((statement, offline.sound, own.sound))
+        own = found_by_the_product(file, folder, key)
+        if offline.sound or not own:
+            missed.append((statement, offline.sound, own))
         file.unlink()
     assert missed == []
 

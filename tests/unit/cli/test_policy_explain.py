@@ -186,10 +186,10 @@ cases:
 
 @pytest.mark.req("POL-10")
 def test_the_example_of_the_page_is_true(shell: Shell) -> None:
-    blocks = re.findall(r"^```yaml\n# (\S+)\n(.*?)^```", HOW_TO.read_text(), re.MULTILINE | re.DOTALL)
-    assert [name for name, _ in blocks] == ["policy.yml", "policy-cases.yml"]
+    blocks = re.findall(r"^```yaml\n(# (\S+)\n.*?)^```", HOW_TO.read_text(), re.MULTILINE | re.DOTALL)
+    assert [name for _, name in blocks] == ["policy.yml", "policy-cases.yml"]
     (shell.folder / "fleet").mkdir()
-    for name, text in blocks:
+    for text, name in blocks:
         (shell.folder / "fleet" / name).write_text(text)
     ran = shell("policy", "test", "fleet/policy-cases.yml")
     assert (ran.code, ran.out) == (0, "5 cases passed, by fleet/policy.yml\n")
