@@ -121,8 +121,7 @@ def found_by_the_product(file: Path, folder: Path, key: bytes) -> bool:
     try:
         store = open_store(str(file), FakeClock())
     except Conflict as refusal:
-        assert "ledger.kind, ledger.ref" in str(refusal)
-        return True
+        return "ledger.kind, ledger.ref" in str(refusal)
     try:
         return not verified(ledgers.export(store, folder), key).sound
     finally:
