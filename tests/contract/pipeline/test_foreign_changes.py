@@ -241,11 +241,11 @@ def test_where_we_only_look_nothing_is_held(bench):
 def test_an_operators_own_count_answers_what_somebody_else_set(bench, wishes):
     bench.substrate.scaled("web", 5)
     bench.look()
-    wishes.put_override(local_admin(), "web", replicas=3, state=None, for_s=None, reason="three are enough")
+    put = wishes.put_override(local_admin(), "web", replicas=3, state=None, for_s=None, reason="three are enough")
     bench.settle_down(3)
     assert len(bench.substrate.instances("web")) == 3
     [one] = changes(bench)
-    assert (one.status, one.note) == (ForeignState.REPLACED, "override O-1")
+    assert (one.status, one.note) == (ForeignState.REPLACED, f"override {put['id']}")
 
 
 @pytest.mark.req("REC-9")
