@@ -18,18 +18,13 @@ from fleetwarden.domain.globs import Glob
 from fleetwarden.domain.identifiers import JsonValue
 from fleetwarden.domain.windows import MaintenanceWindow
 
-__all__ = ["SHIPPED_NAME", "STRICTNESS", "Defaults", "Rule", "RuleIndex", "best", "ranked", "stricter"]
+__all__ = ["SHIPPED_NAME", "STRICTNESS", "Defaults", "Rule", "RuleIndex", "best", "ranked"]
 
 SHIPPED_NAME = "shipped default"
 SHIPPED_RATE = RateLimit(max=3, window_s=3600)
 SHIPPED_BLAST = BlastRadius(max_targets=3, window_s=3600)
 STRICTNESS = {tier: place for place, tier in enumerate(Tier)}  # Tier is declared loosest first
 Specificity = tuple[bool, int, bool, int, int]
-
-
-def stricter(one: Tier, other: Tier) -> Tier:
-    """The stricter of two tiers."""
-    return one if STRICTNESS[one] >= STRICTNESS[other] else other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

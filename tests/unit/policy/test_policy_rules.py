@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetwarden.domain.actions import Tier
-from fleetwarden.domain.policy_rules import Rule, RuleIndex, best, ranked, stricter
+from fleetwarden.domain.policy_rules import Rule, RuleIndex, best, ranked
 from tests.unit.policy.ledgers import asking
 
 AUTO, AUTO_NOTIFY, APPROVAL, FORBIDDEN = Tier
@@ -89,14 +89,6 @@ def test_a_rule_in_words_names_all_that_it_says() -> None:
     assert rule("restart_service", "web-*", AUTO_NOTIFY, group="web", final=True).words == (
         "restart_service web-*, group web, auto_notify, final"
     )
-
-
-def test_of_two_tiers_the_stricter_is_the_later() -> None:
-    assert [stricter(one, two) for one, two in [(AUTO, FORBIDDEN), (FORBIDDEN, AUTO), (AUTO_NOTIFY, AUTO)]] == [
-        FORBIDDEN,
-        FORBIDDEN,
-        AUTO_NOTIFY,
-    ]
 
 
 PATTERNS = st.text(alphabet="ab*?-", min_size=1, max_size=5) | st.sampled_from(
