@@ -25,6 +25,7 @@ __all__ = [
     "Problem",
     "Refused",
     "Retryable",
+    "StaleRevision",
     "StoreUnavailable",
     "TargetBusy",
 ]
@@ -95,6 +96,12 @@ class OutboxConflict(Conflict):
     """The same idempotency key came with another request."""
 
     code = "outbox_conflict"
+
+
+class StaleRevision(Conflict):
+    """The revision that a put rests on is no longer the latest.  Read again, and decide again on a later pass."""
+
+    code = "stale_revision"
 
 
 class Retryable(FleetError):

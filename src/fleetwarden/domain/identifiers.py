@@ -49,6 +49,7 @@ PREFIXES = {
     "N": "notice",
     "O": "override",
     "C": "foreign change",
+    "I": "scale intent",
 }
 LONG_PREFIX = {"A": "action_approval"}
 _CANONICAL = msgspec.json.Encoder(order="sorted")

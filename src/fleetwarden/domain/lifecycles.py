@@ -15,11 +15,14 @@ from fleetwarden.domain.errors import IllegalMove
 
 __all__ = [
     "APPROVAL",
+    "INTENT",
+    "LIVE_INTENTS",
     "OPEN_APPROVALS",
     "OPEN_RECORDS",
     "OUTBOX",
     "WORK",
     "ApprovalState",
+    "IntentState",
     "Lifecycle",
     "OutboxState",
     "WorkState",
@@ -50,6 +53,21 @@ class ApprovalState(StrEnum):
     SUPERSEDED = "superseded"
     CLOSED = "closed"
     VOIDED = "voided"
+
+
+class IntentState(StrEnum):
+    """States of one revision of a service's scale intent."""
+
+    PROPOSED = "proposed"  # waits for a person, or for a maintenance window to open
+    INTENT_ACCEPTED = "intent_accepted"
+    RECOVERY_PENDING = "recovery_pending"
+    EXECUTED = "executed"
+    OBSERVED = "observed"
+    VERIFIED = "verified"
+    SIMULATED = "simulated"
+    FAILED = "failed"
+    REJECTED = "rejected"
+    SUPERSEDED = "superseded"
 
 
 class WorkState(StrEnum):
@@ -103,5 +121,19 @@ WORK: Lifecycle[WorkState] = Lifecycle(
         _W.LEASED: frozenset({_W.READY, _W.LEASED, _W.DONE, _W.DEAD}),  # leased → leased: taken over after expiry
     },
 )
+_I = IntentState
+INTENT: Lifecycle[IntentState] = Lifecycle(
+    "scale intent",
+    {
+        _I.PROPOSED: frozenset({_I.INTENT_ACCEPTED, _I.REJECTED, _I.SUPERSEDED}),
+        _I.INTENT_ACCEPTED: frozenset(
+            {_I.SIMULATED, _I.EXECUTED, _I.FAILED, _I.RECOVERY_PENDING, _I.REJECTED, _I.SUPERSEDED}
+        ),
+        _I.RECOVERY_PENDING: frozenset({_I.EXECUTED, _I.FAILED}),
+        _I.EXECUTED: frozenset({_I.OBSERVED, _I.FAILED}),
+        _I.OBSERVED: frozenset({_I.VERIFIED, _I.FAILED}),
+    },
+)
+LIVE_INTENTS = (_I.PROPOSED, _I.INTENT_ACCEPTED, _I.RECOVERY_PENDING)  # the action that they stand for is not over yet
 OPEN_RECORDS = (_O.PREPARED, _O.RUNNING, _O.RECOVERY_PENDING)
 OPEN_APPROVALS = (_A.PENDING, _A.GRANTED)

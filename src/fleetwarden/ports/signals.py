@@ -1,0 +1,30 @@
+"""Reading scaling signals.
+
+A provider answers for many (service, signal) pairs in one bounded call.  It reports what it read: a pair without a
+usable value gets a NoSample with its reason, never a zero.  It must never change anything, and it cannot be told what
+to ask: only symbols that the deployment defined are answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from fleetwarden.domain.identifiers import Micros
+from fleetwarden.domain.signals import Pair, Reading
+
+__all__ = ["ScalingSignalProvider"]
+
+
+class ScalingSignalProvider(Protocol):
+    """One bulk call per tick.  Calls come from several threads at once."""
+
+    name: str
+
+    def signal_values(self, pairs: Sequence[Pair], at: Micros) -> Mapping[Pair, Reading]:
+        """Answer for these pairs (no duplicates) within 10 s, whatever the source does.
+
+        `at` is the store's time, taken before the call; a sample's `observed_at` is on that scale.  Every pair that was
+        asked has an answer; one that was rotated out of this batch is NoSample(not_asked).  Raises Retryable if the
+        source as a whole cannot be asked: then nothing is known about any pair, and health says so.
+        """
