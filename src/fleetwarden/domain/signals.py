@@ -38,7 +38,7 @@ class SignalKind(StrEnum):
     KV_CACHE = "kv_cache"
     DISK = "disk"
     NETWORK = "network"
-    TOKEN = "token"
+    TOKEN = "token"  # noqa: S105 -- a kind of signal, no credential
     REQUEST = "request"
     LATENCY = "latency"
     QUEUE = "queue"
