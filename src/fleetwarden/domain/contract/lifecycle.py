@@ -7,6 +7,7 @@ is its row's state.  No record carries raw samples or the text of a query.
 from __future__ import annotations
 
 from enum import StrEnum
+from itertools import pairwise
 
 from fleetwarden.domain.actions import LeaseFence, Record, Verdict
 from fleetwarden.domain.identifiers import Micros, digest
@@ -200,7 +201,7 @@ class ObservedOutcome(Record):
 
     def __post_init__(self) -> None:
         times = [one.observed_at for one in self.evidence]
-        if any(later <= earlier for earlier, later in zip(times, times[1:], strict=False)):
+        if any(later <= earlier for earlier, later in pairwise(times)):
             raise ValueError("evidence: looks are told oldest first, each later than the one before")
         if self.status is OutcomeStatus.CONVERGED and len(times) < 2:
             raise ValueError("evidence: converged needs two looks that agree")
