@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from fleetwarden.domain.actions import Record
+from fleetwarden.domain.contract.authority import Catalogue
+from fleetwarden.domain.contract_file import UnitSpec
 from fleetwarden.domain.errors import Problem
 from fleetwarden.domain.identifiers import JsonValue, Micros
 
@@ -138,6 +140,7 @@ class Service(Record):
     scaling_error: ScalingError | None = None
     source: str = ""
     depends_on: tuple[str, ...] = ()  # services that have to be there before it is started or repaired
+    unit: UnitSpec | None = None  # its `unit:` as written; what follows from it is in the fleet's catalogue
     # What follows is layered on at run time, never declared: see `domain.desired`.
     override: str = ""  # the id of the operator's override that holds
     count_wish: Wish | None = None  # somebody asked for this count: it outranks a scaling block
@@ -161,7 +164,8 @@ class Fleet(Record):
     """All services of one reading of the files.
 
     `error` set means that the registry could not be read: nothing may be reconciled from it.  `problems` are entries
-    that were rejected alone; their services are in `rejected` and are not acted upon.
+    that were rejected alone; their services are in `rejected` and are not acted upon.  `unit_problems` are services
+    whose elastic unit breaks the scaling contract: their counts are held, everything else about them goes on.
     """
 
     services: Mapping[str, Service] = {}
@@ -171,6 +175,8 @@ class Fleet(Record):
     rejected: tuple[str, ...] = ()
     digest: str = ""
     error: str = ""
+    catalogue: Catalogue = Catalogue()  # the scaling contract of all elastic services
+    unit_problems: Mapping[str, str] = {}  # by service: why the contract lets its count grow no further; see there
 
 
 class ServiceStatus(StrEnum):

@@ -12,6 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
 
+from fleetwarden.domain.declared_units import contract_of
 from fleetwarden.domain.depends_on import refuse_rings, refuse_unknown
 from fleetwarden.domain.errors import Problem
 from fleetwarden.domain.fleet import Fleet, Mode, Service
@@ -22,7 +23,7 @@ from fleetwarden.domain.service_entry import Entry, Group, build_service, read_e
 
 __all__ = ["failed_fleet", "read_fleet"]
 
-LATER = ("pools", "workloads", "failure_domains")
+CONTRACT = ("pools", "workloads", "failure_domains")
 
 
 def read_fleet(registry: Node, override: Node | None, folder: str, digest: str, previous: Fleet | None = None) -> Fleet:
@@ -33,7 +34,7 @@ def read_fleet(registry: Node, override: Node | None, folder: str, digest: str, 
     has become invalid.
     """
     top = Findings()
-    keys = _top_level(top, registry, ("version", "groups", "services"))
+    keys = _top_level(top, registry, ("version", "groups", "services", *CONTRACT))
     services = _entries(top, registry, keys)
     layers: Sequence[Entry] = ()
     if override is not None:
@@ -68,6 +69,7 @@ def read_fleet(registry: Node, override: Node | None, folder: str, digest: str, 
     for entry in entries:
         found.problems += entry.said_by(entry.findings.problems)
     rejected = dict.fromkeys(e.name for e in entries if e.findings.problems and name_problem(e.name) is None)
+    catalogue, unit_problems = contract_of(found, keys, services_by_name)
     return Fleet(
         services=services_by_name,
         groups={name: group.mode for name, group in groups.items()},
@@ -75,6 +77,8 @@ def read_fleet(registry: Node, override: Node | None, folder: str, digest: str, 
         warnings=tuple(sorted(found.warnings)),
         rejected=tuple(rejected),
         digest=digest,
+        catalogue=catalogue,
+        unit_problems=unit_problems,
     )
 
 
@@ -89,7 +93,7 @@ def _top_level(top: Findings, node: Node, known: Sequence[str]) -> dict[str, Nod
     if not node.mapping:
         top.problem(node, f"the file is {quoted(node)}, a mapping with services: is needed")
         return {}
-    keys = top.keys(node, known, LATER)
+    keys = top.keys(node, known)
     version = keys.get("version")
     if version is None:
         if "services" in keys:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from fleetwarden.domain.actions import Record
+from fleetwarden.domain.contract_file import read_unit
 from fleetwarden.domain.depends_on import read_depends_on
 from fleetwarden.domain.errors import Problem
 from fleetwarden.domain.fleet import DesiredState, Mode, ScalingBlock, ScalingError, Service
@@ -24,8 +25,8 @@ from fleetwarden.domain.version_block import check_version
 __all__ = ["OVERRIDABLE", "Entry", "Group", "build_service", "read_entry", "version_of"]
 
 OVERRIDABLE = ("replicas", "desired", "version", "scaling")
-DECLARED = ("name", "group", "owner", "mode", "depends_on", *OVERRIDABLE, "process")
-LATER = ("docker", "kubernetes", "match", "watch", "unit")
+DECLARED = ("name", "group", "owner", "mode", "depends_on", *OVERRIDABLE, "process", "unit")
+LATER = ("docker", "kubernetes", "match", "watch")
 REGISTRY_ONLY = frozenset({*DECLARED, *LATER}) - {"name", *OVERRIDABLE}
 PROCESS_REPLICAS_MAX = 1_000
 REPLICAS_MAX = 100_000
@@ -138,6 +139,7 @@ def build_service(
     if "process" in keys:
         process = read_process(findings, keys["process"], folder=folder, replicas=replicas or 1, version=version)
         check_version(findings, keys.get("version", keys["process"]), process, version)
+    unit = read_unit(findings, keys["unit"]) if "unit" in keys else None
     if findings.problems or replicas is None:
         return None, ()
     scaling, scaling_error, warnings = _scaling(keys.get("scaling"), held)
@@ -151,6 +153,7 @@ def build_service(
         replicas=replicas,
         version=version,
         process=process,
+        unit=unit,
         scaling=scaling,
         scaling_error=scaling_error,
         source=entry.node.where if layer is None else f"{entry.node.where}, {layer.node.where}",
