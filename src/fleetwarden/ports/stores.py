@@ -29,6 +29,7 @@ from fleetwarden.domain.budgets import Use
 from fleetwarden.domain.identifiers import JsonValue, Micros
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState, WorkState
 from fleetwarden.domain.repeated_failures import Streak
+from fleetwarden.ports.allocations import Allocations
 from fleetwarden.ports.desired import Baselines, ForeignChanges, ServiceOverrides
 from fleetwarden.ports.epochs import Epochs
 from fleetwarden.ports.evidence import Captures
@@ -536,6 +537,7 @@ class Tx(Protocol):
     baselines: Baselines
     captures: Captures
     versions: VersionHistory
+    allocations: Allocations
 
     def now(self) -> Micros:
         """The store's time, one value for the whole transaction: the database's clock on PostgreSQL (taken after the

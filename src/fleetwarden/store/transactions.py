@@ -13,8 +13,9 @@ from contextlib import contextmanager
 
 from fleetwarden.domain.errors import Refused
 from fleetwarden.domain.identifiers import Micros
-from fleetwarden.ports import desired, epochs, evidence, planes, stores, versions
+from fleetwarden.ports import allocations, desired, epochs, evidence, planes, stores, versions
 from fleetwarden.ports import ledger as ledgers
+from fleetwarden.store.allocations import StoredAllocations
 from fleetwarden.store.approvals import StoredApprovals
 from fleetwarden.store.captures import StoredCaptures
 from fleetwarden.store.decisions import StoredDecisions
@@ -65,6 +66,7 @@ class Transaction:
         self.foreign: desired.ForeignChanges = StoredForeignChanges(session)
         self.baselines: desired.Baselines = StoredBaselines(session)
         self.captures: evidence.Captures = StoredCaptures(session)
+        self.allocations: allocations.Allocations = StoredAllocations(session)
         self.versions: versions.VersionHistory = StoredVersions(session)
 
     def now(self) -> Micros:
