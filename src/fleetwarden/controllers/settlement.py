@@ -12,6 +12,7 @@ from fleetwarden.controllers.capturing import CAPTURED
 from fleetwarden.controllers.escalation import escalate
 from fleetwarden.controllers.foreign import remember_left
 from fleetwarden.controllers.rollouts import note_version
+from fleetwarden.controllers.unit_recheck import note_allocation
 from fleetwarden.domain.actions import ExecutionState, Kind, OutboxRecord, Outcome
 from fleetwarden.domain.identifiers import SECOND, JsonValue
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
@@ -79,6 +80,7 @@ def end_record(
         _watch(tx, record, watch_window_s)
     remember_left(tx, record, to, outcome, settled_by=settled_by)
     note_version(tx, record, to, outcome)
+    note_allocation(tx, record, to)
     _tell(tx, record, to, outcome, settled_by)
     if to is OutboxState.FAILED and not (outcome.dry_run or request.dry_run):
         escalate(tx, record, outcome)

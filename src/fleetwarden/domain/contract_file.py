@@ -8,7 +8,6 @@ guess that would make it valid: a pool that cannot be read does not exist, and t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import TypeVar
 
 from fleetwarden.domain.actions import Record
@@ -27,13 +26,13 @@ from fleetwarden.domain.contract.records import (
     WorkloadClass,
 )
 from fleetwarden.domain.identifiers import name_problem
-from fleetwarden.domain.located import Findings, Node, located
+from fleetwarden.domain.located import Findings, Node
 from fleetwarden.domain.located_values import quoted, texts, whole, word
 from fleetwarden.domain.located_values import text as text_of
 from fleetwarden.domain.window_file import read_window
-from fleetwarden.domain.windows import DAYS, MaintenanceWindow
+from fleetwarden.domain.windows import DAYS
 
-__all__ = ["DEFAULT", "CountBounds", "Declared", "UnitSpec", "assemble", "read_declared", "read_unit", "window_of"]
+__all__ = ["DEFAULT", "CountBounds", "Declared", "UnitSpec", "assemble", "read_declared", "read_unit"]
 
 T = TypeVar("T")
 DEFAULT = "default"
@@ -279,21 +278,6 @@ def _maintenance(own: Findings, node: Node) -> UnitMaintenance | None:
     )
 
 
-@lru_cache(maxsize=1024)
-def window_of(maintenance: UnitMaintenance) -> MaintenanceWindow:
-    """The window of a record, as the policy file's own windows are evaluated.  Raises ValueError if it is none."""
-    plain: dict[str, object] = {"hours": maintenance.hours, "zone": maintenance.zone}
-    if maintenance.days:
-        plain["days"] = list(maintenance.days)
-    if maintenance.except_dates:
-        plain["except"] = list(maintenance.except_dates)
-    found = Findings()
-    window = read_window(located(plain, "maintenance"), found)
-    if window is None:
-        raise ValueError(f"maintenance: {found.problems[0].reason}")
-    return window
-
-
 def assemble(declared: Declared, services: Sequence[CountBounds]) -> Catalogue:
     """All records of this reading: what is declared, and what has to be generated for the rest.
 
@@ -323,7 +307,8 @@ def assemble(declared: Declared, services: Sequence[CountBounds]) -> Catalogue:
             controller_mode=one.controller_mode,
         )
     _generate(units, workloads, pools, domains, declared)
-    return Catalogue(
+    return Catalogue.of(
+        ample=_ample(units, workloads, pools),
         pools=pools,
         workloads=workloads,
         domains=domains,
@@ -366,3 +351,27 @@ def _generate(
     in_use = {one.failure_domain for one in units.values()} | {one.failure_domain for one in pools.values()}
     if DEFAULT in in_use and DEFAULT not in declared.domains:
         domains[DEFAULT] = FailureDomain(name=DEFAULT)
+
+
+def _ample(
+    units: Mapping[str, ScaleUnit], workloads: Mapping[str, WorkloadClass], pools: Mapping[str, ResourcePool]
+) -> frozenset[str]:
+    """Workloads of which all units may have all that they are allowed at the same time."""
+    by_workload: dict[str, int] = {}
+    count: dict[str, int] = {}
+    for unit in units.values():
+        by_workload[unit.workload] = by_workload.get(unit.workload, 0) + unit.quota.max_units
+        count[unit.workload] = count.get(unit.workload, 0) + 1
+    by_pool: dict[str, int] = {}
+    for name, most in by_workload.items():
+        if name in workloads:
+            by_pool[workloads[name].pool] = by_pool.get(workloads[name].pool, 0) + most
+    return frozenset(
+        name
+        for name, most in by_workload.items()
+        if (one := workloads.get(name)) is not None
+        and one.pool in pools
+        and most <= one.quota.max_units - one.quota.burst_units
+        and count[name] <= one.concurrency
+        and by_pool[one.pool] <= pools[one.pool].limit
+    )

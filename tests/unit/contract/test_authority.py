@@ -54,7 +54,7 @@ def catalogue(*units: ScaleUnit, **over: Any) -> Catalogue:
         "units": named,
         "registrations": tuple(made for one in named.values() for made in registrations_for(one)),
     }
-    return Catalogue(**{**base, **over})
+    return Catalogue.of(**{**base, **over})
 
 
 def reasons(one: Catalogue) -> list[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fleetwarden.adapters.files.yaml_tree import parse
+from fleetwarden.domain.contract.maintenance import window_of
 from fleetwarden.domain.contract.records import OutsideWindow, RegistrationMode
-from fleetwarden.domain.contract_file import window_of
 from fleetwarden.domain.fleet import Fleet
 from fleetwarden.domain.identifiers import SECOND
 from fleetwarden.domain.registry import read_fleet

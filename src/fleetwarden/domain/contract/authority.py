@@ -41,13 +41,41 @@ class ContractProblem(Record):
 
 
 class Catalogue(Record):
-    """All records of one reading, by name."""
+    """All records of one reading, by name.  `ample`: workloads in which nothing can ever run out."""
 
     pools: Mapping[str, ResourcePool] = {}
     workloads: Mapping[str, WorkloadClass] = {}
     domains: Mapping[str, FailureDomain] = {}
     units: Mapping[str, ScaleUnit] = {}
     registrations: tuple[ControllerRegistration, ...] = ()
+    ample: frozenset[str] = frozenset()
+    writers: Mapping[str, ControllerRegistration] = {}  # by unit, where exactly one registration writes
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        pools: Mapping[str, ResourcePool],
+        workloads: Mapping[str, WorkloadClass],
+        domains: Mapping[str, FailureDomain],
+        units: Mapping[str, ScaleUnit],
+        registrations: Sequence[ControllerRegistration],
+        ample: frozenset[str] = frozenset(),
+    ) -> Catalogue:
+        """The records with their index of writers."""
+        writers: dict[str, ControllerRegistration | None] = {}
+        for one in registrations:
+            if one.writes_replicas:
+                writers[one.unit] = None if one.unit in writers else one
+        return cls(
+            pools=pools,
+            workloads=workloads,
+            domains=domains,
+            units=units,
+            registrations=tuple(registrations),
+            ample=ample,
+            writers={unit: one for unit, one in writers.items() if one is not None},
+        )
 
     def pool_of(self, unit: ScaleUnit) -> ResourcePool | None:
         workload = self.workloads.get(unit.workload)
@@ -77,8 +105,7 @@ def registrations_for(unit: ScaleUnit) -> tuple[ControllerRegistration, ...]:
 
 def writer_of(catalogue: Catalogue, unit: str) -> ControllerRegistration | None:
     """The one registration that writes this unit's replicas, or None if there is none or more than one."""
-    writers = [one for one in catalogue.registrations if one.unit == unit and one.writes_replicas]
-    return writers[0] if len(writers) == 1 else None
+    return catalogue.writers.get(unit)
 
 
 def check(catalogue: Catalogue) -> tuple[ContractProblem, ...]:
