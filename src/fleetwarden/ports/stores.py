@@ -33,6 +33,7 @@ from fleetwarden.ports.allocations import Allocations
 from fleetwarden.ports.desired import Baselines, ForeignChanges, ServiceOverrides
 from fleetwarden.ports.epochs import Epochs
 from fleetwarden.ports.evidence import Captures
+from fleetwarden.ports.intents import Intents
 from fleetwarden.ports.ledger import Ledger, Texts
 from fleetwarden.ports.pages import Page as Page  # noqa: PLC0414 -- told on under the name that all know
 from fleetwarden.ports.planes import Hosts, Placements
@@ -537,6 +538,7 @@ class Tx(Protocol):
     baselines: Baselines
     captures: Captures
     versions: VersionHistory
+    intents: Intents
     allocations: Allocations
 
     def now(self) -> Micros:

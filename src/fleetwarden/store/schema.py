@@ -18,6 +18,7 @@ from fleetwarden.store.schema_contract import allocations
 from fleetwarden.store.schema_desired import baselines, foreign_changes, service_overrides
 from fleetwarden.store.schema_epochs import epochs, number_floors
 from fleetwarden.store.schema_evidence import captures, ran_versions
+from fleetwarden.store.schema_intents import intents
 from fleetwarden.store.schema_parts import METADATA
 from fleetwarden.store.schema_parts import index as _index
 from fleetwarden.store.schema_parts import integer as _integer
@@ -43,6 +44,7 @@ __all__ = [
     "freezes",
     "host_sightings",
     "hosts",
+    "intents",
     "journal",
     "leases",
     "ledger",

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from fleetwarden.domain.errors import Refused
 from fleetwarden.domain.identifiers import Micros
-from fleetwarden.ports import allocations, desired, epochs, evidence, planes, stores, versions
+from fleetwarden.ports import allocations, desired, epochs, evidence, intents, planes, stores, versions
 from fleetwarden.ports import ledger as ledgers
 from fleetwarden.store.allocations import StoredAllocations
 from fleetwarden.store.approvals import StoredApprovals
@@ -24,6 +24,7 @@ from fleetwarden.store.epochs import StoredEpochs
 from fleetwarden.store.executions import StoredExecutions
 from fleetwarden.store.facts import StoredFacts
 from fleetwarden.store.freezes import StoredFreezes
+from fleetwarden.store.intents import StoredIntents
 from fleetwarden.store.journal import StoredJournal
 from fleetwarden.store.leases import StoredLeases
 from fleetwarden.store.ledger import StoredLedger
@@ -66,6 +67,7 @@ class Transaction:
         self.foreign: desired.ForeignChanges = StoredForeignChanges(session)
         self.baselines: desired.Baselines = StoredBaselines(session)
         self.captures: evidence.Captures = StoredCaptures(session)
+        self.intents: intents.Intents = StoredIntents(session)
         self.allocations: allocations.Allocations = StoredAllocations(session)
         self.versions: versions.VersionHistory = StoredVersions(session)
 
