@@ -30,6 +30,7 @@ from fleetwarden.domain.identifiers import JsonValue, Micros
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState, WorkState
 from fleetwarden.domain.repeated_failures import Streak
 from fleetwarden.ports.allocations import Allocations
+from fleetwarden.ports.cooldowns import Cooldowns
 from fleetwarden.ports.desired import Baselines, ForeignChanges, ServiceOverrides
 from fleetwarden.ports.epochs import Epochs
 from fleetwarden.ports.evidence import Captures
@@ -539,6 +540,7 @@ class Tx(Protocol):
     captures: Captures
     versions: VersionHistory
     intents: Intents
+    cooldowns: Cooldowns
     allocations: Allocations
 
     def now(self) -> Micros:

@@ -68,6 +68,7 @@ REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "00
 VERSION_TABLE = "fleetwarden_schema"
 
 _ALLOWED = "verdict IN ('allow', 'allow_notify') AND approval_seq IS NULL"
+_SCALED = "kind = 'scale_service' AND state = 'executed' AND ok = 1 AND dry_run = 0"
 _OPEN = "state IN ('prepared', 'running', 'recovery_pending')"
 
 decisions = _table(
@@ -182,6 +183,7 @@ executions = _table(
     _index("executions_ended", "target", "at", "seq", where="state <> 'recovery_pending'"),
     _index("executions_of_target", "target", "seq"),
     _index("executions_in_state", "state", "seq"),
+    _index("executions_scales", "target", "at", where=_SCALED),
 )
 
 work_items = _table(

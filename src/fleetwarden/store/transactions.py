@@ -13,11 +13,12 @@ from contextlib import contextmanager
 
 from fleetwarden.domain.errors import Refused
 from fleetwarden.domain.identifiers import Micros
-from fleetwarden.ports import allocations, desired, epochs, evidence, intents, planes, stores, versions
+from fleetwarden.ports import allocations, cooldowns, desired, epochs, evidence, intents, planes, stores, versions
 from fleetwarden.ports import ledger as ledgers
 from fleetwarden.store.allocations import StoredAllocations
 from fleetwarden.store.approvals import StoredApprovals
 from fleetwarden.store.captures import StoredCaptures
+from fleetwarden.store.cooldowns import StoredCooldowns
 from fleetwarden.store.decisions import StoredDecisions
 from fleetwarden.store.desired import StoredBaselines, StoredForeignChanges, StoredServiceOverrides
 from fleetwarden.store.epochs import StoredEpochs
@@ -68,6 +69,7 @@ class Transaction:
         self.baselines: desired.Baselines = StoredBaselines(session)
         self.captures: evidence.Captures = StoredCaptures(session)
         self.intents: intents.Intents = StoredIntents(session)
+        self.cooldowns: cooldowns.Cooldowns = StoredCooldowns(session)
         self.allocations: allocations.Allocations = StoredAllocations(session)
         self.versions: versions.VersionHistory = StoredVersions(session)
 

@@ -1,4 +1,4 @@
-"""0008: scale intents.
+"""0008: scale intents, and the index by which cooldowns are read.
 
 The changes as they were then, written out.  Revision 0008, down_revision 0007.
 """
@@ -58,6 +58,10 @@ intents = sa.Table(
 )
 
 
+_SCALED = sa.text("kind = 'scale_service' AND state = 'executed' AND ok = 1 AND dry_run = 0")
+
+
 def upgrade() -> None:
-    """A new table; nothing that stands is touched."""
+    """A new table and a new index; no row that stands is touched."""
     METADATA.create_all(op.get_bind(), tables=[intents], checkfirst=False)
+    op.create_index("executions_scales", "executions", ["target", "at"], sqlite_where=_SCALED, postgresql_where=_SCALED)
