@@ -37,7 +37,18 @@ from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
 from fleetwarden.ports.configuration import Configuration, ConfigurationSource
 from fleetwarden.ports.stores import ApprovalDraft, DecisionDraft, Freeze, OutboxDraft, Store, Tx
 
-__all__ = ["Admission", "Answer", "Gate", "held_until", "rule_on", "situation_of"]
+__all__ = [
+    "REBUILD_SPAN",
+    "REPEAT_AFTER",
+    "Admission",
+    "Answer",
+    "Gate",
+    "draft_of",
+    "file_approval",
+    "held_until",
+    "rule_on",
+    "situation_of",
+]
 
 REPEAT_AFTER: Micros = 3600 * SECOND  # an unchanged denial is written down again after this long, not on every pass
 BROKEN_GLASS = frozenset({"window"})  # besides freezes; what a rule forbids, limits or asks a person about stands
@@ -157,7 +168,7 @@ class Gate:
             return Admission(request=request, answer=Answer.WAITING, reason=reason, approval=waiting[-1])
         if self._claim is not None and (moved := self._claim(tx, request)) is not None:
             return Admission(request=request, answer=Answer.STALE, reason=moved)
-        decision = tx.decisions.append(_draft(request, ruling))
+        decision = tx.decisions.append(draft_of(request, ruling))
         _tell_of_broken_glass(tx, decision)
         if ruling.verdict is Verdict.QUEUE_APPROVAL:
             return self._queue(tx, configuration, decision, ruling, waiting)
@@ -192,7 +203,7 @@ class Gate:
             and tx.now() - last.at < REPEAT_AFTER
         ):
             return Admission(request=request, answer=Answer.REPEATED, reason=ruling.reason, decision=last)
-        decision = tx.decisions.append(_draft(request, ruling))
+        decision = tx.decisions.append(draft_of(request, ruling))
         _tell_of_broken_glass(tx, decision)
         return Admission(request=request, answer=Answer.DENIED, reason=ruling.reason, decision=decision)
 
@@ -391,7 +402,8 @@ def _replaces(request: ActionRequest, pending: ActionApproval) -> bool:
     return old.identity != request.identity or old.direction != request.direction or old.kind == Kind.SCALE
 
 
-def _draft(request: ActionRequest, ruling: policies.Ruling) -> DecisionDraft:
+def draft_of(request: ActionRequest, ruling: policies.Ruling) -> DecisionDraft:
+    """The decision that this ruling is, before it is numbered and dated."""
     return DecisionDraft(
         request=request,
         verdict=ruling.verdict,

@@ -22,7 +22,7 @@ def bounds_of(service: Service) -> CountBounds | None:
     if service.scaling is None and service.unit is None:
         return None
     if service.scaling is not None:
-        low, high = int(service.scaling.raw.get("min", 1)), int(service.scaling.raw["max"])
+        low, high = service.scaling.min, service.scaling.max
     else:
         low, high = service.replicas, service.replicas
     return CountBounds(

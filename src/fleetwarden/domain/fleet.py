@@ -14,7 +14,8 @@ from fleetwarden.domain.actions import Record
 from fleetwarden.domain.contract.authority import Catalogue
 from fleetwarden.domain.contract_file import UnitSpec
 from fleetwarden.domain.errors import Problem
-from fleetwarden.domain.identifiers import JsonValue, Micros
+from fleetwarden.domain.identifiers import Micros
+from fleetwarden.domain.scaling_block import ScalingBlock
 
 __all__ = [
     "DesiredState",
@@ -94,14 +95,6 @@ class ProcessSpec(Record):
     health: HealthCheck = HealthCheck()
     stop_grace_s: float = 10.0  # SIGTERM, then SIGKILL after this long
     versions: Mapping[str, VersionSpec] = {}
-
-
-class ScalingBlock(Record):
-    """A `scaling:` block, kept as it was written.  Nothing consumes it yet; its service's count is left alone."""
-
-    line: int
-    controller_mode: str = "native"
-    raw: Mapping[str, JsonValue] = {}
 
 
 class ScalingError(Record):

@@ -142,7 +142,7 @@ def build_service(
     unit = read_unit(findings, keys["unit"]) if "unit" in keys else None
     if findings.problems or replicas is None:
         return None, ()
-    scaling, scaling_error, warnings = _scaling(keys.get("scaling"), held)
+    scaling, scaling_error, warnings = _scaling(keys.get("scaling"), held, most)
     service = Service(
         name=entry.name,
         group=group,
@@ -199,11 +199,11 @@ def _owner(findings: Findings, node: Node) -> str:
 
 
 def _scaling(
-    node: Node | None, held: ScalingBlock | None
+    node: Node | None, held: ScalingBlock | None, most: int
 ) -> tuple[ScalingBlock | None, ScalingError | None, tuple[Problem, ...]]:
     if node is None or node.value is None:
         return None, None, ()
-    block = read_block(node, on_kubernetes=False)
+    block = read_block(node, on_kubernetes=False, most=most)
     if isinstance(block, ScalingBlock):
         reason = "scaling: no running controller consumes this block: its service's replica count is left as it is"
         return block, None, (Problem(node.file, block.line, reason),)
