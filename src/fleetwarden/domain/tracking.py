@@ -1,0 +1,217 @@
+"""Target tracking, columnar: the whole fleet in, a verdict for every service out.
+
+One service is a table of length one, so that there is one truth.  Whole columns are computed at once; nothing is built
+per service unless a service wants to move.  A value that is missing, absurd or about something else moves nothing, and
+can disturb no other row.  Pure: the time is an argument, and what is remembered is handed in and brought up to date.
+
+The equation (published with the reference controller): desired = ceil(effective_current x per_replica / target), where
+effective_current = max(current, 1), and a total of the fleet is first divided by effective_current.  Without `behavior`
+the order is: recommend, stabilization window, bounds, deadband, streak, step cap; the cooldown is the ledger's to say.
+With it, HPA's own: tolerance, windows, bounds, and the rates that `tracking_rates` applies to a row that moves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fleetwarden.domain.identifiers import Micros
+from fleetwarden.domain.tracking_columns import (
+    SNAP,
+    BlockTable,
+    Bools,
+    Floats,
+    Ints,
+    Reason,
+    Seen,
+    Verdicts,
+    Words,
+    ceil_exact,
+)
+from fleetwarden.domain.tracking_memory import Memory
+
+__all__ = ["evaluate", "new_memory"]
+
+OPEN = 255  # no reason yet
+
+
+@dataclass(slots=True)
+class _Recommended:
+    """By row: the equation's answer over all usable signals, and what is known of the signals."""
+
+    count: Ints
+    usable: Bools  # at least one
+    missing: Bools  # at least one is not usable
+    unasked: Bools  # at least one was not asked for
+    within: Bools  # the deciding signal lies within its deadband or tolerance
+    mixed: Bools  # at least one is an average over replicas
+    pressure: Floats
+    winner: Ints
+
+
+def new_memory(table: BlockTable) -> Memory:
+    """A memory of nothing, for this table."""
+    return Memory(len(table), len(table.pair_row), np.flatnonzero(table.window_us > 0))
+
+
+def evaluate(table: BlockTable, seen: Seen, memory: Memory, now: Micros) -> Verdicts:
+    """One tick.
+
+    Rows whose `reason` is set are answered with it.  A sample that is not usable resets its row's streak; one that was
+    not asked for leaves it alone.
+    """
+    found = _recommend(table, seen)
+    held = _windowed(table, seen, memory, found, now)
+    return _decide(table, seen, memory, found, held, now)
+
+
+def _recommend(table: BlockTable, seen: Seen) -> _Recommended:
+    """The equation, pair by pair, and the highest answer of each row's usable pairs."""
+    current = seen.current[table.pair_row]
+    effective = np.maximum(current, 1).astype(np.float64)
+    with np.errstate(all="ignore"):
+        usable = (seen.fault == 0) & np.isfinite(seen.value) & (seen.value >= 0)
+        total = np.where(seen.per_replica, seen.value * effective, seen.value)
+        each = np.where(seen.per_replica, seen.value, seen.value / effective)
+        count = ceil_exact(total / table.pair_target)
+        ratio = each / table.pair_target
+        row = table.pair_row
+        upper = np.where(table.with_behavior[row], table.up_tolerance[row], table.deadband[row])
+        lower = np.where(table.with_behavior[row], table.down_tolerance[row], table.deadband[row])
+        within = (ratio <= 1.0 + upper + SNAP) & (ratio >= 1.0 - lower - SNAP) & (current > 0)
+        asleep = (table.low[row] == 0) & (table.activation[row] > 0) & (total <= table.activation[row])
+    count = np.where(within, current, count)
+    count = np.where(asleep, 0, count)
+    within &= ~asleep
+    count = np.where(usable, count, -1)
+    ratio = np.where(usable, ratio, np.nan)
+    asked_for = seen.fault != 2
+    if table.single:
+        pairs = np.arange(len(table), dtype=np.int64)
+        return _Recommended(
+            np.maximum(count, 0), usable, ~usable & asked_for, ~asked_for, within, seen.per_replica, ratio, pairs
+        )
+    start = table.pair_start
+    best = np.maximum.reduceat(count, start)
+    rank = np.where(count == best[row], np.arange(len(count), dtype=np.int64), len(count))
+    winner = np.minimum.reduceat(rank, start)
+    return _Recommended(
+        count=np.maximum(best, 0),
+        usable=np.logical_or.reduceat(usable, start),
+        missing=np.logical_or.reduceat(~usable & asked_for, start),
+        unasked=np.logical_or.reduceat(~asked_for, start),
+        within=within[winner],
+        mixed=np.logical_or.reduceat(seen.per_replica, start),
+        pressure=ratio[winner],
+        winner=winner,
+    )
+
+
+def _windowed(table: BlockTable, seen: Seen, memory: Memory, found: _Recommended, now: Micros) -> Ints:
+    """The recommendations, held by those of the stabilization windows: up to the lowest, down to the highest."""
+    rows = memory.windowed
+    if not len(rows):
+        return found.count
+    usable = found.usable & (seen.reason == OPEN)
+    lowest, highest = memory.extremes(now, table.up_window_us, table.down_window_us)
+    wanted, current = found.count[rows], seen.current[rows]
+    lowest, highest = np.minimum(lowest, wanted), np.maximum(highest, wanted)
+    held = found.count.copy()
+    held[rows] = np.clip(current, lowest, np.maximum(lowest, highest))
+    memory.remember(now, found.count, usable, int(table.window_us.max()))
+    return held
+
+
+def _decide(table: BlockTable, seen: Seen, memory: Memory, found: _Recommended, held: Ints, now: Micros) -> Verdicts:
+    current, low = seen.current, table.floors(now)
+    bounded = np.clip(held, low, table.high)
+    outside = (current < low) | (current > table.high)
+    direction = np.sign(bounded - current).astype(np.int8)
+    reason = _standing(seen, found)
+    evaluated = reason == OPEN
+    up, down = direction > 0, direction < 0
+
+    warming = (table.warmup_us > seen.youngest_us) & found.mixed & (direction != 0)
+    _set(reason, evaluated & warming, Reason.WARMING)
+    _set(reason, evaluated & down & found.missing, Reason.BLOCKED_DOWN)
+    _set(reason, evaluated & down & found.unasked, Reason.NOT_ASKED)
+    counting = reason == OPEN
+    count = np.where(direction == memory.streak, memory.count + 1, 1)
+    count = np.where(direction == 0, 0, count)
+    needed = np.where(outside, 1, np.where(up, table.up_samples, table.down_samples))
+
+    still = counting & (direction == 0)
+    _set(reason, still & (held != found.count), Reason.WINDOW)
+    _set(reason, still & (current == 0) & (found.count == 0) & (table.low == 0), Reason.INACTIVE)
+    _set(reason, still & found.within, Reason.DEADBAND)
+    _set(reason, still, Reason.AT_TARGET)
+    _set(reason, counting & (count < needed), Reason.STABILIZING)
+    _set(reason, counting & up & ((seen.ready < current) | (seen.existing < current)), Reason.NOT_PLACED)
+    _set(reason, up, Reason.SCALE_UP)
+    _set(reason, down, Reason.SCALE_DOWN)
+
+    memory.streak = np.where(counting, direction, memory.streak).astype(np.int8)
+    memory.count = np.where(counting, count, memory.count)
+    keeps = counting | (reason == Reason.NOT_ASKED) | (reason == Reason.WARMING)
+    memory.streak = np.where(keeps, memory.streak, 0).astype(np.int8)
+    memory.count = np.where(keeps, memory.count, 0)
+
+    desired = np.where(reason == Reason.SCALE_UP, _up(table, current, bounded), current)
+    desired = np.where(reason == Reason.SCALE_DOWN, _down(table, current, bounded), desired)
+    verdicts = Verdicts(
+        desired=desired,
+        raw=np.where(found.usable, found.count, current),
+        reason=reason,
+        streak=memory.streak.copy(),
+        count=memory.count.copy(),
+        pressure=found.pressure,
+        winner=np.where(found.usable, found.winner, -1),
+    )
+    _afford(table, current, verdicts)
+    return verdicts
+
+
+def _standing(seen: Seen, found: _Recommended) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+    """What was known before the equation: reasons that are set, states that are no evidence, signals that are none."""
+    reason = seen.reason.copy()
+    _set(reason, seen.status == Words.UNOBSERVED, Reason.SKIP_UNOBSERVED)
+    _set(reason, seen.status == Words.UNKNOWN, Reason.SKIP_UNKNOWN)
+    _set(reason, seen.status == Words.DOWN, Reason.SKIP_DOWN)
+    _set(reason, ~found.usable & found.unasked & ~found.missing, Reason.NOT_ASKED)
+    _set(reason, ~found.usable, Reason.SKIP_METRICS)
+    return reason
+
+
+def _set(reason: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], where: Bools, what: Reason) -> None:
+    """Give this reason to the rows that have none yet."""
+    reason[where & (reason == OPEN)] = what
+
+
+def _step(table: BlockTable, current: Ints, *, up: bool) -> Ints:
+    amount = table.up_step if up else table.down_step
+    percent = table.up_percent if up else table.down_percent
+    exact = np.maximum(1, -(-np.maximum(current, 1) * amount // 100))
+    step: Ints = np.where(table.with_behavior, np.iinfo(np.int32).max, np.where(percent, exact, amount))
+    return step
+
+
+def _up(table: BlockTable, current: Ints, bounded: Ints) -> Ints:
+    further: Ints = np.minimum(bounded, current + _step(table, current, up=True))
+    return further
+
+
+def _down(table: BlockTable, current: Ints, bounded: Ints) -> Ints:
+    fewer: Ints = np.maximum(bounded, current - _step(table, current, up=False))
+    return fewer
+
+
+def _afford(table: BlockTable, current: Ints, verdicts: Verdicts) -> None:
+    """Grow no further than the cost ceiling allows; what is there already is never taken away for it."""
+    for row in np.flatnonzero(table.costed & (verdicts.reason == Reason.SCALE_UP)):
+        cost = table.blocks[row].cost
+        assert cost is not None
+        most = max(int(current[row]), min(int(verdicts.desired[row]), cost.affordable))
+        verdicts.desired[row] = most
+        if most == current[row]:
+            verdicts.reason[row] = Reason.SKIP_COST

@@ -1,0 +1,253 @@
+"""The columns of target tracking: compiled blocks, what a tick saw, and its verdicts.
+
+A row is a service, a pair is one of its signals.  Tables are compiled once for each change of the configuration; a tick
+fills `Seen` and reads `Verdicts`.  Nothing here decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fleetwarden.domain.identifiers import Micros
+from fleetwarden.domain.scaling_block import ScalingBlock
+
+__all__ = [
+    "SNAP",
+    "BlockTable",
+    "Reason",
+    "Seen",
+    "Verdicts",
+    "Words",
+    "ceil_exact",
+    "compile_blocks",
+]
+
+SNAP: Final = 3e-10  # relative: a quotient this near to a whole number is that number
+BIG: Final = 2**31 - 1
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+class Reason(IntEnum):
+    """Why a row's count moves, or does not.  Small integers: a column of them is one byte a service."""
+
+    SCALE_UP = 0
+    SCALE_DOWN = 1
+    AT_TARGET = 2
+    DEADBAND = 3
+    STABILIZING = 4  # a direction needs more samples in a row
+    WINDOW = 5  # the stabilization window holds it
+    SKIP_METRICS = 6  # no usable sample
+    SKIP_UNOBSERVED = 7
+    SKIP_UNKNOWN = 8
+    SKIP_DOWN = 9
+    SKIP_STOPPED = 10
+    SKIP_OVERRIDE = 11
+    SKIP_PAUSED = 12
+    SKIP_ROLLOUT = 13
+    SKIP_INVALID = 14  # its block is invalid: the count is held
+    NOT_ASKED = 15  # its signal was rotated out of this batch
+    NOT_PLACED = 16  # replicas that were asked for earlier are not there yet
+    WARMING = 17
+    BLOCKED_DOWN = 18  # one of several signals is missing, and what is missing never shrinks anything
+    INACTIVE = 19  # rests at zero, and the demand is not above its activation threshold
+    SKIP_COST = 20
+    RATE_LIMIT = 21  # `behavior` allows no more change in this period
+    SKIP_COOLDOWN = 22
+    SKIP_UNKNOWN_COOLDOWN = 23
+    EXTERNAL = 24  # evaluated for people to see; another controller writes the count
+    PREVENTED = 25  # something of the fleet's own: a foreign change, dependencies, the scaling contract
+
+    @property
+    def code(self) -> str:
+        """The stable word of the API and of metrics."""
+        return self.name.lower()
+
+
+class Words(IntEnum):
+    """States of a service as a column, in the observer's words."""
+
+    UNOBSERVED = 0
+    UNKNOWN = 1
+    DOWN = 2
+    DEGRADED = 3
+    UP = 4
+
+
+@dataclass(slots=True, frozen=True)
+class BlockTable:
+    """Compiled blocks: one row a service, one entry in the pair columns for each of its signals."""
+
+    names: tuple[str, ...]
+    blocks: tuple[ScalingBlock, ...]
+    low: Ints
+    high: Ints
+    deadband: Floats
+    up_samples: Ints
+    down_samples: Ints
+    window_us: Ints  # the longer of both directions; 0 = none
+    up_window_us: Ints
+    down_window_us: Ints
+    up_step: Ints
+    down_step: Ints
+    up_percent: Bools
+    down_percent: Bools
+    with_behavior: Bools
+    up_tolerance: Floats
+    down_tolerance: Floats
+    activation: Floats
+    warmup_us: Ints
+    costed: Bools
+    pair_row: Ints  # of each pair, whose it is; ascending
+    pair_start: Ints  # of each row, its first pair
+    pair_target: Floats
+    pair_signal: tuple[str, ...]
+    single: bool  # every service has exactly one signal: pairs and rows are the same
+    scheduled: tuple[int, ...]  # rows with floors by the time of day
+    index: dict[str, int] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def floors(self, now: Micros) -> Ints:
+        """The lowest count of each row at `now`."""
+        if not self.scheduled:
+            return self.low
+        low = self.low.copy()
+        for row in self.scheduled:
+            for one in self.blocks[row].schedules:
+                if one.window.is_open(now):
+                    low[row] = max(low[row], one.min)
+        return low
+
+
+@dataclass(slots=True)
+class Seen:
+    """What one tick saw, by row and by pair.
+
+    `reason`: 255, or why the row is not evaluated at all (a Reason).  `fault`: by pair, 0 = a usable value, 1 = none,
+    2 = not asked.  `youngest_us`: age of the newest replica, for warm-up; 0 is just born.
+    """
+
+    current: Ints
+    ready: Ints
+    existing: Ints
+    status: NDArray[np.uint8]
+    reason: NDArray[np.uint8]
+    value: Floats
+    per_replica: Bools
+    fault: NDArray[np.uint8]
+    youngest_us: Ints
+
+    @classmethod
+    def blank(cls, table: BlockTable) -> Seen:
+        """Columns in which nothing was seen."""
+        rows, pairs = len(table), len(table.pair_row)
+        return cls(
+            current=np.zeros(rows, np.int64),
+            ready=np.zeros(rows, np.int64),
+            existing=np.zeros(rows, np.int64),
+            status=np.zeros(rows, np.uint8),
+            reason=np.full(rows, 255, np.uint8),
+            value=np.full(pairs, np.nan),
+            per_replica=np.zeros(pairs, np.bool_),
+            fault=np.ones(pairs, np.uint8),
+            youngest_us=np.full(rows, np.iinfo(np.int64).max, np.int64),
+        )
+
+
+@dataclass(slots=True)
+class Verdicts:
+    """One tick's answers.  `desired` is what is asked for (the current count where nothing is), `raw` the equation's
+    own answer before anything held it, `count` how many samples in a row its direction has, `pressure` the highest
+    value over its target."""
+
+    desired: Ints
+    raw: Ints
+    reason: NDArray[np.uint8]
+    streak: NDArray[np.int8]
+    count: Ints
+    pressure: Floats
+    winner: Ints  # the pair that decided; -1 = none
+
+    def moving(self) -> Ints:
+        """The rows that want another count."""
+        return np.flatnonzero(self.reason <= Reason.SCALE_DOWN)
+
+
+def compile_blocks(services: Sequence[tuple[str, ScalingBlock]]) -> BlockTable:
+    """The table of these services, in this order.  Once for each change of the configuration, never for a tick."""
+    names = tuple(name for name, _ in services)
+    blocks = tuple(block for _, block in services)
+    rows: list[int] = []
+    starts: list[int] = []
+    targets: list[float] = []
+    signals: list[str] = []
+    for row, block in enumerate(blocks):
+        starts.append(len(rows))
+        for one in block.signals:
+            rows.append(row)
+            targets.append(one.target)
+            signals.append(one.signal)
+
+    def ints(values: Sequence[int]) -> Ints:
+        return np.array(values, np.int64)
+
+    up_window, down_window = zip(*map(_windows, blocks), strict=True) if blocks else ((), ())
+    behaved = [one.behavior for one in blocks]
+    return BlockTable(
+        names=names,
+        blocks=blocks,
+        low=ints([one.min for one in blocks]),
+        high=ints([one.max for one in blocks]),
+        deadband=np.array([one.deadband for one in blocks], np.float64),
+        up_samples=ints([1 if one.behavior else one.up_samples for one in blocks]),
+        down_samples=ints([1 if one.behavior else one.down_samples for one in blocks]),
+        window_us=ints([max(pair) for pair in zip(up_window, down_window, strict=True)]),
+        up_window_us=ints(up_window),
+        down_window_us=ints(down_window),
+        up_step=ints([one.up_step.amount for one in blocks]),
+        down_step=ints([one.down_step.amount for one in blocks]),
+        up_percent=np.array([one.up_step.percent for one in blocks], np.bool_),
+        down_percent=np.array([one.down_step.percent for one in blocks], np.bool_),
+        with_behavior=np.array([one is not None for one in behaved], np.bool_),
+        up_tolerance=np.array([0.0 if one is None else one.up.tolerance for one in behaved], np.float64),
+        down_tolerance=np.array([0.0 if one is None else one.down.tolerance for one in behaved], np.float64),
+        activation=np.array([one.activation for one in blocks], np.float64),
+        warmup_us=ints([round(one.warmup_s * 1e6) for one in blocks]),
+        costed=np.array([one.cost is not None for one in blocks], np.bool_),
+        pair_row=ints(rows),
+        pair_start=ints(starts),
+        pair_target=np.array(targets, np.float64),
+        pair_signal=tuple(signals),
+        single=rows == list(range(len(blocks))),
+        scheduled=tuple(row for row, one in enumerate(blocks) if one.schedules),
+        index={name: row for row, name in enumerate(names)},
+    )
+
+
+def _windows(block: ScalingBlock) -> tuple[int, int]:
+    if block.behavior is not None:
+        return block.behavior.up.window_s * 1_000_000, block.behavior.down.window_s * 1_000_000
+    window = round(block.window_s * 1e6)
+    return window, window
+
+
+def ceil_exact(quotient: Floats) -> Ints:
+    """Rounded up, but a quotient within SNAP (relative) of a whole number is that number.  Never below 0, never NaN.
+
+    Floating error must not add a replica: 3 x 60 / 60 is 3.  What is larger than any count is simply large.
+    """
+    bounded = np.minimum(np.maximum(np.nan_to_num(quotient, nan=0.0, posinf=BIG, neginf=0.0), 0.0), float(BIG))
+    nearest = np.rint(bounded)
+    snapped = np.abs(bounded - nearest) <= SNAP * np.maximum(nearest, 1.0)
+    result: Ints = np.where(snapped, nearest, np.ceil(bounded)).astype(np.int64)
+    return result
