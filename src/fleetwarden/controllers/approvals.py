@@ -15,6 +15,7 @@ import msgspec
 import structlog
 
 from fleetwarden.controllers.gate import Gate, busy_reason, file_approval, rule_on, stale_reason
+from fleetwarden.controllers.intent_moves import approval_ended, approval_granted, is_intents
 from fleetwarden.controllers.recheck import end_approval
 from fleetwarden.controllers.sightings import Sightings
 from fleetwarden.controllers.wakes import Wakes
@@ -25,7 +26,7 @@ from fleetwarden.domain.convergence import facts, still_needed, undecidable
 from fleetwarden.domain.errors import Conflict, Refused
 from fleetwarden.domain.fleet import ObservedService, Service
 from fleetwarden.domain.identifiers import rfc3339
-from fleetwarden.domain.lifecycles import OPEN_RECORDS, ApprovalState
+from fleetwarden.domain.lifecycles import OPEN_RECORDS, ApprovalState, IntentState
 from fleetwarden.domain.policy import Ruling
 from fleetwarden.ports.configuration import Configuration, ConfigurationSource
 from fleetwarden.ports.stores import DecisionDraft, Store, Tx, WorkDraft, WorkItem
@@ -97,6 +98,7 @@ class ApprovalDesk:
             granted = tx.approvals.move(seq, came_from=ApprovalState.PENDING, to=ApprovalState.GRANTED)
             ruling = rule_on(tx, configuration, freeze_file, granted.request, waives=frozenset(granted.waives))
             if (why := _ends_it(granted, ruling, seen, configuration)) is not None:
+                approval_ended(tx, granted, why)
                 end_approval(tx, granted, ApprovalState.VOIDED, f"not carried out: {why}")
                 return Voiced.VOIDED, tx.approvals.get(seq), why
             tx.after_commit(self._wakes.waker("fleet_reconciler"))
@@ -128,6 +130,7 @@ class ApprovalDesk:
             self._note(tx, now, by, "rejected", reason)
             _drop_prepared(tx, now, f"{now.id} was rejected by {by}")
             note = f"rejected by {by}" + (f": {reason}" if reason else "")
+            approval_ended(tx, now, f"{now.id} was {note}")
             return tx.approvals.move(seq, came_from=now.status, to=ApprovalState.REJECTED, note=note)
 
         return self._store.transact("reject", run)
@@ -156,6 +159,7 @@ class ApprovalDesk:
             note = (
                 "nobody answered in time" if now.status is ApprovalState.PENDING else "granted, but not begun in time"
             )
+            approval_ended(tx, now, f"{now.id} expired: {note}")
             tx.approvals.move(seq, came_from=now.status, to=ApprovalState.EXPIRED, note=note)
             tx.journal.write(
                 topic="notice",
@@ -186,6 +190,9 @@ class ApprovalDesk:
             for approval in granted:
                 if made >= most:
                     break
+                if is_intents(approval):
+                    made += self._accept_intent(tx, approval.seq)
+                    continue
                 draft = WorkDraft(
                     kind=WORK_KIND,
                     key=f"{WORK_KIND}:{approval.seq}",
@@ -199,6 +206,20 @@ class ApprovalDesk:
             return made
 
         return self._store.transact("drain", run) if granted else 0
+
+    def _accept_intent(self, tx: Tx, seq: int) -> int:
+        """A grant of what follows load makes its intent acceptable; the reconciler carries that out, not a step."""
+        now = tx.approvals.get(seq)
+        if now.status is not ApprovalState.GRANTED:
+            return 0
+        row = tx.intents.by_approval(seq)
+        if row is not None and row.state in (IntentState.INTENT_ACCEPTED, IntentState.RECOVERY_PENDING):
+            return 0
+        if approval_granted(tx, now) is None:
+            end_approval(tx, now, ApprovalState.VOIDED, "not carried out: another count is wanted by now")
+            return 0
+        tx.after_commit(self._wakes.waker("fleet_reconciler"))
+        return 1
 
     def carry_out(self, item: WorkItem) -> Step:
         """One step of an approved action: admit it again, or say why not; repeated until the approval has ended."""

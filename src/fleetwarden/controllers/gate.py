@@ -237,7 +237,8 @@ class Gate:
                 expires_at=tx.now() + self._ttl,
             )
         )
-        tx.decisions.link(decision.seq, action_seq=record.seq)
+        if decision.action_seq is None:  # an intent that is authorised anew shows its newest record itself
+            tx.decisions.link(decision.seq, action_seq=record.seq)
         tx.after_commit(self._wakes.waker("action_executor"))
         return Admission(
             request=decision.request,

@@ -16,6 +16,7 @@ from fleetwarden.ports.intents import Convergence, IntentRow
 from fleetwarden.ports.stores import Tx
 
 __all__ = [
+    "DEADLINE_S",
     "approval_ended",
     "approval_granted",
     "is_intents",

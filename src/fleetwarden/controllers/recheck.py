@@ -15,16 +15,21 @@ import msgspec
 from fleetwarden.controllers.foreign import touched
 from fleetwarden.controllers.gate import held_until, rule_on, stale_reason
 from fleetwarden.controllers.holding import hold
+from fleetwarden.controllers.intent_moves import reject
+from fleetwarden.controllers.intent_recheck import IntentFate, IntentLimits, end_intent, question
 from fleetwarden.domain.actions import ActionApproval, ActionRequest, LeaseFence, OutboxRecord, Record, Source, Verdict
 from fleetwarden.domain.convergence import facts, still_needed, undecidable
 from fleetwarden.domain.fleet import ObservedService, Service
 from fleetwarden.domain.identifiers import Micros, show_id
-from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
+from fleetwarden.domain.lifecycles import ApprovalState, IntentState, OutboxState
 from fleetwarden.domain.policy import Ruling
 from fleetwarden.ports.configuration import Configuration
 from fleetwarden.ports.stores import Tx
 
 __all__ = ["CallPlan", "Fate", "Recheck", "commit_one", "end_approval"]
+
+
+_LIMITS = IntentLimits()
 
 
 class Fate(StrEnum):
@@ -61,6 +66,7 @@ def commit_one(
     plan: CallPlan,
     configuration: Configuration,
     freeze_file: str,
+    limits: IntentLimits = _LIMITS,
 ) -> Recheck:
     """Re-check one prepared record and fence it.  Raises Fenced if the lease is no longer ours.
 
@@ -79,10 +85,15 @@ def commit_one(
     if (why := _declared_anew(record.request, service, configuration)) is not None:
         return Recheck(fate=Fate.WAITS, reason=why, record=record)
     if (why := _never(record, approval, service, plan)) is not None:
+        if (row := tx.intents.by_action(seq)) is not None and row.state is IntentState.INTENT_ACCEPTED:
+            reject(tx, row, why)
+            return Recheck(fate=Fate.ENDED, reason=why, record=tx.outbox.get(seq))
         return _end(tx, record, approval, why, void=True)
     assert service is not None
     if (why := _not_now(tx, record, observed, plan, lease_until)) is not None:
         return Recheck(fate=Fate.WAITS, reason=why, record=record)
+    if record.request.source == Source.AUTOSCALER:
+        return _intent_again(tx, record, service, observed, plan, configuration, freeze_file, fence, limits)
     controllers = record.request.source not in (Source.OPERATOR, Source.API)
     if controllers and observed is not None and (why := touched(tx, service, observed)) is not None:
         return _end(tx, record, approval, why, void=False)
@@ -93,18 +104,61 @@ def commit_one(
         lasting = ruling.verdict is Verdict.DENY and ruling.code in ("structure", "tier")
         return _end(tx, record, approval, f"refused at the last check: {ruling.reason}", void=lasting)
     request = record.request if observed is None else _with_evidence(record.request, observed)
-    started = tx.outbox.start(
-        seq,
+    started = _start(tx, record, request, plan, fence)
+    hold(tx, request, service)
+    if ruling.verdict is Verdict.ALLOW_NOTIFY:
+        _tell(tx, started)
+    return Recheck(fate=Fate.RUNNING, record=started)
+
+
+def _start(tx: Tx, record: OutboxRecord, request: ActionRequest, plan: CallPlan, fence: LeaseFence) -> OutboxRecord:
+    return tx.outbox.start(
+        record.seq,
         fence=fence,
         horizon_at=tx.now() + plan.gap_us + plan.deadline_us + (plan.lateness_us or 0),
         final_if_acknowledged=plan.final_if_acknowledged,
         negatives_by_person=plan.lateness_us is None,
         request=request,
     )
-    hold(tx, request, service)
-    if ruling.verdict is Verdict.ALLOW_NOTIFY:
-        _tell(tx, started)
-    return Recheck(fate=Fate.RUNNING, record=started)
+
+
+def _intent_again(
+    tx: Tx,
+    record: OutboxRecord,
+    service: Service,
+    observed: ObservedService | None,
+    plan: CallPlan,
+    configuration: Configuration,
+    freeze_file: str,
+    fence: LeaseFence,
+    limits: IntentLimits,
+) -> Recheck:
+    """A native scale goes if its intent is still the latest and accepted, and nothing that it rests on has moved."""
+    row = tx.intents.by_action(record.seq)
+    if row is None:
+        return _end(tx, record, None, "no intent stands behind it", void=False)
+    request = record.request if observed is None else _with_evidence(record.request, observed)
+    found = question(
+        tx,
+        row,
+        request,
+        service=service,
+        observed=observed,
+        configuration=configuration,
+        freeze_file=freeze_file,
+        limits=limits,
+    )
+    if found.fate is IntentFate.GOES:
+        started = _start(tx, record, request, plan, fence)
+        if tx.decisions.get(record.decision_seq).verdict is Verdict.ALLOW_NOTIFY:
+            _tell(tx, started)
+        return Recheck(fate=Fate.RUNNING, record=started)
+    if found.fate is IntentFate.WAITS:
+        return Recheck(fate=Fate.WAITS, reason=found.reason, record=record)
+    if found.fate is IntentFate.GONE:
+        return _end(tx, record, None, found.reason, void=False)
+    end_intent(tx, row, found)
+    return Recheck(fate=Fate.ENDED, reason=found.reason, record=tx.outbox.get(record.seq))
 
 
 def _declared_anew(request: ActionRequest, service: Service | None, configuration: Configuration) -> str | None:
@@ -187,7 +241,8 @@ def end_approval(tx: Tx, approval: ActionApproval, to: ApprovalState, note: str)
 
 def _with_evidence(request: ActionRequest, observed: ObservedService) -> ActionRequest:
     """The same request with the look that commit 1 rests on."""
+    kept = {name: value for name, value in request.evidence.facts.items() if name == "scaling"}
     evidence = type(request.evidence)(
-        observed_at=observed.observed_at, reason=request.evidence.reason, facts=facts(observed)
+        observed_at=observed.observed_at, reason=request.evidence.reason, facts={**facts(observed), **kept}
     )
     return msgspec.structs.replace(request, evidence=evidence)

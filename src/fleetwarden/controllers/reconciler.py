@@ -16,14 +16,16 @@ import msgspec
 import structlog
 
 from fleetwarden.controllers.approvals import ApprovalDesk
+from fleetwarden.controllers.convergence_watch import ConvergenceWatch
 from fleetwarden.controllers.foreign import ForeignWatch
 from fleetwarden.controllers.gate import Admission, Answer, Gate
+from fleetwarden.controllers.intent_authorising import Authorised, IntentAuthorising
 from fleetwarden.controllers.rehearsal import rehearsed
 from fleetwarden.controllers.restraint import BACKING_OFF, Held, Restraint
 from fleetwarden.controllers.sightings import Look, Sightings
 from fleetwarden.controllers.supervision import Envelopes, Supervision
 from fleetwarden.controllers.wishes import as_asked
-from fleetwarden.domain.actions import ActionApproval, ActionRequest, Evidence, LeaseFence, Record, Source
+from fleetwarden.domain.actions import ActionApproval, ActionRequest, Evidence, Kind, LeaseFence, Record, Source
 from fleetwarden.domain.convergence import Need, Rest, beside, converge, facts, identity
 from fleetwarden.domain.fleet import Mode, ObservedService, Service
 from fleetwarden.domain.health import trouble
@@ -38,6 +40,12 @@ __all__ = ["CADENCE", "Plan", "ReconcileReport", "Reconciler", "Standing", "requ
 
 log = structlog.get_logger(__name__)
 CADENCE = "fleet_reconciler"
+INTENT_CODES = {
+    "goes": "prepared",
+    "waits": "intent_waits",
+    "rejected": "intent_rejected",
+    "superseded": "follows_load",
+}
 
 
 class Standing(Record):
@@ -108,6 +116,7 @@ class Reconciler:
         acting: frozenset[str],
         actions_max: int,
         foreign_hold_s: float = 1800.0,
+        intents: IntentAuthorising,
     ) -> None:
         self._ids = ids
         self._store = store
@@ -121,6 +130,8 @@ class Reconciler:
         self._acting = acting
         self._actions_max = actions_max
         self._foreign = ForeignWatch(store, hold_s=foreign_hold_s)
+        self._intents = intents
+        self._converging = ConvergenceWatch(store)
         self._after = ""  # fairness: the next pass begins behind the last service that was served
         self._status = ""
         self._fence: LeaseFence | None = None  # of the pass that runs
@@ -153,6 +164,7 @@ class Reconciler:
             configuration = self._store.read(lambda tx: as_asked(tx, files))
             services = list(configuration.fleet.services.values())
         known = {one.name: one.substrate for one in services}
+        self._converging.run(look.seen, fence)
         drained = self._desk.drain(self._actions_max, fence, lambda target: unready.get(known.get(target, "")))
         done = self._propose(services, look, unready, fence, most=self._actions_max - drained)
         with self._lock:
@@ -249,7 +261,19 @@ class Reconciler:
             standings[name] = Standing(code=one.answer.value, reason=one.reason, kind=one.request.kind, at=look.at)
             if fence is not None and one.answer in (Answer.PREPARED, Answer.QUEUED):
                 self._after = name
-        return _Done(standings, answers, len(held))
+        done = sum(one.answer in (Answer.PREPARED, Answer.QUEUED) for one in answers)
+        ready = {one.name: one for one in services if one.substrate not in unready and one.mode is not Mode.OBSERVE}
+        scaled = self._intents.run(ready, look.seen, fence, most=max(0, most - done))
+        for each in scaled:
+            if each.service not in told:
+                standings[each.service] = Standing(
+                    code=INTENT_CODES.get(each.fate, each.fate),
+                    reason=f"{each.row.id} ({each.row.intent.desired_replicas} replicas): {each.reason}",
+                    kind=Kind.SCALE,
+                    at=look.at,
+                    until=each.until,
+                )
+        return _Done(standings, answers, len(held), scaled)
 
     def _needs(
         self, services: Sequence[Service], look: Look, unready: Mapping[str, str]
@@ -347,7 +371,7 @@ class Reconciler:
             status="partial" if unready else "ok",
             services=len(services),
             proposed=len(done.answers),
-            prepared=tuple(one.record.id for one in of(Answer.PREPARED) if one.record is not None),
+            prepared=tuple(one.record.id for one in (*of(Answer.PREPARED), *done.scaled) if one.record is not None),
             queued=tuple(one.approval.id for one in of(Answer.QUEUED) if one.approval is not None),
             denied=tuple(f"{one.request.target}: {one.reason}" for one in of(Answer.DENIED)),
             waiting=len(of(Answer.WAITING, Answer.BUSY, Answer.STALE, Answer.REPEATED)),
@@ -384,6 +408,7 @@ class _Done(NamedTuple):
     standings: dict[str, Standing]
     answers: Sequence[Admission]
     held: int
+    scaled: Sequence[Authorised] = ()
 
 
 def _unready(services: Sequence[Service], envelopes: Envelopes) -> dict[str, str]:

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from fleetwarden.controllers.capturing import CAPTURED
 from fleetwarden.controllers.escalation import escalate
 from fleetwarden.controllers.foreign import remember_left
+from fleetwarden.controllers.intent_moves import DEADLINE_S, record_ended
 from fleetwarden.controllers.rollouts import note_version
 from fleetwarden.controllers.unit_recheck import note_allocation
-from fleetwarden.domain.actions import ExecutionState, Kind, OutboxRecord, Outcome
+from fleetwarden.domain.actions import ActionRequest, ExecutionState, Kind, OutboxRecord, Outcome, Source
 from fleetwarden.domain.identifiers import SECOND, JsonValue
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
 from fleetwarden.ports.stores import ExecutionDraft, Tx, WorkDraft
@@ -47,6 +48,8 @@ def end_record(
     settled_by: str = "",
     note: str = "",
     watch_window_s: float,
+    watch_scale_down: bool = False,
+    converge_s: float = DEADLINE_S,
 ) -> OutboxRecord:
     """Move a running or recovery_pending record to `to` and write everything that belongs to it."""
     ended = tx.outbox.finish(
@@ -76,15 +79,23 @@ def end_record(
         if approval.status is ApprovalState.GRANTED:
             done = f"{'settled as ' if settled_by else ''}{to.value}: {record.id}"
             tx.approvals.move(approval.seq, came_from=ApprovalState.GRANTED, to=ApprovalState.CLOSED, note=done)
-    if to is OutboxState.SUCCEEDED and request.kind in WATCHED:
+    if to is OutboxState.SUCCEEDED and _watched(request, down_too=watch_scale_down):
         _watch(tx, record, watch_window_s)
     remember_left(tx, record, to, outcome, settled_by=settled_by)
     note_version(tx, record, to, outcome)
     note_allocation(tx, record, to)
+    record_ended(tx, record, to, deadline_s=converge_s)
     _tell(tx, record, to, outcome, settled_by)
     if to is OutboxState.FAILED and not (outcome.dry_run or request.dry_run):
         escalate(tx, record, outcome)
     return ended
+
+
+def _watched(request: ActionRequest, *, down_too: bool) -> bool:
+    """Whether a watch follows: a growing count that follows load is watched, a shrinking one where policy says so."""
+    if request.source == Source.AUTOSCALER:
+        return request.direction == "up" or down_too
+    return request.kind in WATCHED
 
 
 def _evidence(tx: Tx, record: OutboxRecord, outcome: Outcome, settled_by: str) -> Mapping[str, JsonValue]:

@@ -64,13 +64,14 @@ def unit_refusal(
 
 
 def note_allocation(tx: Tx, record: OutboxRecord, to: OutboxState) -> None:
-    """Set what the target takes of its pool, if this end of its record says so.  Part of commit 2 or a settlement."""
+    """Set what the target takes of its pool, if this end of its record says so.  Part of commit 2 or a settlement.
+
+    A stopped unit keeps its place, so that it can be started again.
+    """
     request = record.request
     if to is not OutboxState.SUCCEEDED or request.dry_run:
         return
-    if request.kind == Kind.STOP:
-        tx.allocations.put(request.target, 0)
-    elif (count := _count(request)) is not None:
+    if (count := _count(request)) is not None:
         tx.allocations.put(request.target, count)
 
 

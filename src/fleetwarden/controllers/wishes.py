@@ -7,6 +7,7 @@ in every place at the same moment.  It never looks at the fleet, and a wish that
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 
 import msgspec
 
@@ -27,14 +28,16 @@ def as_asked(tx: Tx, configuration: Configuration) -> Configuration:
     for one in tx.foreign.standing():
         changes[one.service].append(one)
     undone = rolled_back(tx)
-    names = overrides.keys() | changes.keys() | undone.keys()
+    counts = _left_by_load(configuration, tx.allocations.all())
+    names = overrides.keys() | changes.keys() | undone.keys() | counts.keys()
     if not names:
         return configuration
 
     def over(fleet: Fleet) -> Fleet:
         new = {
             name: _held_back(
-                layered(fleet.services[name], overrides.get(name), changes.get(name, ())), undone.get(name)
+                layered(_counted(fleet.services[name], counts), overrides.get(name), changes.get(name, ())),
+                undone.get(name),
             )
             for name in names
             if name in fleet.services
@@ -45,6 +48,24 @@ def as_asked(tx: Tx, configuration: Configuration) -> Configuration:
     fleet = over(configuration.fleet)
     last_good = fleet if same else over(configuration.last_good_fleet)
     return msgspec.structs.replace(configuration, fleet=fleet, last_good_fleet=last_good)
+
+
+def _left_by_load(configuration: Configuration, allocated: Mapping[str, int]) -> Mapping[str, int]:
+    """By service that follows load: the count that its last executed change left, where the files say another.
+
+    It is what a start brings back; nothing else is done about it.
+    """
+    services = configuration.last_good_fleet.services
+    return {
+        name: count
+        for name, count in allocated.items()
+        if (one := services.get(name)) is not None and one.scaling is not None and one.replicas != count
+    }
+
+
+def _counted(service: Service, counts: Mapping[str, int]) -> Service:
+    count = counts.get(service.name)
+    return service if count is None else msgspec.structs.replace(service, replicas=count)
 
 
 def _held_back(service: Service, last: RanVersion | None) -> Service:

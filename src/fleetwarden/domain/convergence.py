@@ -138,7 +138,10 @@ def _count(service: Service, observed: ObservedService, bad: list[ObservedInstan
     if service.scaling is not None and wish is None:
         if bad:
             return _repair(service, observed, bad)
-        return Rest(code="count_not_ours", reason="a scaling block owns its count; nothing consumes the block yet")
+        owner = service.scaling.controller_mode
+        if owner != "native":
+            return Rest(code="count_not_ours", reason=f"its count is written by {owner}, not here")
+        return Rest(code="follows_load", reason="its count follows load: it changes by an accepted intent only")
     return Need(
         kind=Kind.SCALE,
         params={"replicas": service.replicas},
@@ -225,6 +228,8 @@ def still_needed(request: ActionRequest, service: Service, observed: ObservedSer
         return None
     if service.paused:
         return f"{service.name} is {service.paused}"
+    if request.source == Source.AUTOSCALER:
+        return _scale_still_needed(request, service, observed)
     if (
         request.kind == Kind.RESTART
         and service.desired is DesiredState.RUNNING
@@ -238,6 +243,22 @@ def still_needed(request: ActionRequest, service: Service, observed: ObservedSer
         return f"{service.name} needs nothing now: {now.reason}"
     if now.kind != request.kind or dict(now.params) != dict(request.params):
         return f"{service.name} needs something else now: {now.kind.value} ({now.reason})"
+    return None
+
+
+def _scale_still_needed(request: ActionRequest, service: Service, observed: ObservedService) -> str | None:
+    """What follows load is needed while its service still follows load, and the way to its count is the same."""
+    if service.scaling is None or service.scaling.controller_mode != "native":
+        return f"the count of {service.name} does not follow load here any more"
+    if service.count_wish is not None:
+        return f"the count of {service.name} is held by {service.count_wish.words}"
+    if service.desired is DesiredState.STOPPED or observed.presence is not Presence.STARTED:
+        return f"{service.name} is not running by now"
+    wanted = int(request.params.get("replicas", -1))
+    if observed.total == wanted:
+        return f"{service.name} has {wanted} replicas by now"
+    if ("up" if wanted > observed.total else "down") != request.direction:
+        return f"{service.name} has {observed.total} replicas by now: {wanted} lie the other way"
     return None
 
 
