@@ -15,6 +15,7 @@ import msgspec
 import structlog
 
 from fleetwarden.controllers.capturing import Capturing, keep
+from fleetwarden.controllers.intent_recheck import IntentLimits
 from fleetwarden.controllers.recheck import CallPlan, Fate, Recheck, commit_one
 from fleetwarden.controllers.settlement import end_record, outbox_end
 from fleetwarden.controllers.sightings import Sightings
@@ -50,6 +51,8 @@ class ExecutorLimits(msgspec.Struct, frozen=True, kw_only=True):
     lease_ttl_s: float = 15.0
     watch_window_s: float = 300.0
     parallel_max: int = 8
+    converge_s: float = 600.0  # how long an executed intent has until observers saw it hold
+    intents: IntentLimits = IntentLimits()
 
 
 class Executor:
@@ -177,6 +180,7 @@ class Executor:
                 plan=plan,
                 configuration=as_asked(tx, self._configuration.current()),
                 freeze_file=freeze_file,
+                limits=self._limits.intents,
             )
             if begun.fate is Fate.RUNNING:
                 keep(tx, record.seq, captured)
@@ -260,7 +264,15 @@ class Executor:
 
         def run(tx: Tx) -> None:
             tx.leases.check(fence)
-            end_record(tx, record, outbox_end(outcome), outcome, watch_window_s=self._limits.watch_window_s)
+            end_record(
+                tx,
+                record,
+                outbox_end(outcome),
+                outcome,
+                watch_window_s=self._limits.watch_window_s,
+                watch_scale_down=self._configuration.current().policy.options.watch_scale_down,
+                converge_s=self._limits.converge_s,
+            )
             if outcome.ok:
                 tx.after_commit(self._wakes.waker("fleet_reconciler"))
 

@@ -1,7 +1,8 @@
 """What an accepted intent is asked again, before it is authorised and in commit 1: one list of questions for both.
 
 The latest revision is read in the caller's transaction and nothing lies between that and the fence.  Whatever may pass
-by itself lets the intent wait; what policy refuses for good rejects it; what another wish has overtaken supersedes it.  Nothing here spends a budget slot, files an approval or decides anew.
+by itself lets the intent wait; what policy refuses for good rejects it; what another wish has overtaken supersedes it.
+Nothing here spends a budget slot, files an approval or decides anew.
 """
 
 from __future__ import annotations

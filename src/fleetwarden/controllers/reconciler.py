@@ -116,7 +116,7 @@ class Reconciler:
         acting: frozenset[str],
         actions_max: int,
         foreign_hold_s: float = 1800.0,
-        intents: IntentAuthorising,
+        intents: IntentAuthorising | None = None,
     ) -> None:
         self._ids = ids
         self._store = store
@@ -130,7 +130,7 @@ class Reconciler:
         self._acting = acting
         self._actions_max = actions_max
         self._foreign = ForeignWatch(store, hold_s=foreign_hold_s)
-        self._intents = intents
+        self._intents = intents or IntentAuthorising(store, configuration, gate)
         self._converging = ConvergenceWatch(store)
         self._after = ""  # fairness: the next pass begins behind the last service that was served
         self._status = ""
@@ -371,7 +371,11 @@ class Reconciler:
             status="partial" if unready else "ok",
             services=len(services),
             proposed=len(done.answers),
-            prepared=tuple(one.record.id for one in (*of(Answer.PREPARED), *done.scaled) if one.record is not None),
+            prepared=tuple(
+                record.id
+                for record in (*(one.record for one in of(Answer.PREPARED)), *(one.record for one in done.scaled))
+                if record is not None
+            ),
             queued=tuple(one.approval.id for one in of(Answer.QUEUED) if one.approval is not None),
             denied=tuple(f"{one.request.target}: {one.reason}" for one in of(Answer.DENIED)),
             waiting=len(of(Answer.WAITING, Answer.BUSY, Answer.STALE, Answer.REPEATED)),

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import structlog
 
+from fleetwarden.controllers.intent_moves import DEADLINE_S
 from fleetwarden.controllers.patience import Patience
 from fleetwarden.controllers.settlement import end_record
 from fleetwarden.controllers.sightings import Sightings
@@ -46,6 +47,7 @@ class Recovery:
         *,
         watch_window_s: float,
         host: str = "",
+        converge_s: float = DEADLINE_S,
     ) -> None:
         self._store = store
         self._configuration = configuration
@@ -54,6 +56,7 @@ class Recovery:
         self._executing = executing
         self._watch_window_s = watch_window_s
         self._host = host
+        self._converge_s = converge_s
         self._patience = Patience()
 
     def run(self, fence: LeaseFence) -> int:
@@ -190,7 +193,15 @@ class Recovery:
         )
         to = OutboxState.SUCCEEDED if done else OutboxState.FAILED
         ended = end_record(
-            tx, record, to, outcome, settled_by=by, note=judgement.reason, watch_window_s=self._watch_window_s
+            tx,
+            record,
+            to,
+            outcome,
+            settled_by=by,
+            note=judgement.reason,
+            watch_window_s=self._watch_window_s,
+            watch_scale_down=self._configuration.current().policy.options.watch_scale_down,
+            converge_s=self._converge_s,
         )
         tx.after_commit(self._wakes.waker("fleet_reconciler"))
         return ended
