@@ -108,7 +108,7 @@ def test_a_scaling_block_owns_the_count_but_not_the_repair() -> None:
     service = declared(replicas=2, scaling=ScalingBlock(line=9))
     rest = converge(service, seen(UP))
     assert isinstance(rest, Rest)
-    assert rest.code == "count_not_ours"
+    assert rest.code == "follows_load"
     need = converge(service, seen(UP, UP, DOWN))
     assert isinstance(need, Need)
     assert (need.kind, need.params) == (Kind.RESTART, {"replica": 2})

@@ -81,7 +81,7 @@ def test_only_an_override_sets_the_count_of_a_service_with_a_scaling_block():
     for one, look in ((scaled, seen(5)), (layered(scaled, None, [change()]), seen(7))):
         rest = converge(one, look)
         assert isinstance(rest, Rest)
-        assert rest.code == "count_not_ours"
+        assert rest.code == "follows_load"
     need = converge(layered(scaled, override(replicas=4), ()), seen(5))
     assert isinstance(need, Need)
     assert need.params == {"replicas": 4}

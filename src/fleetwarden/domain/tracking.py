@@ -87,11 +87,10 @@ def _recommend(table: BlockTable, seen: Seen) -> _Recommended:
     count = np.where(usable, count, -1)
     ratio = np.where(usable, ratio, np.nan)
     asked_for = seen.fault != 2
+    missing = (~usable & asked_for) | seen.no_down
     if table.single:
         pairs = np.arange(len(table), dtype=np.int64)
-        return _Recommended(
-            np.maximum(count, 0), usable, ~usable & asked_for, ~asked_for, within, seen.per_replica, ratio, pairs
-        )
+        return _Recommended(np.maximum(count, 0), usable, missing, ~asked_for, within, seen.per_replica, ratio, pairs)
     start = table.pair_start
     best = np.maximum.reduceat(count, start)
     rank = np.where(count == best[row], np.arange(len(count), dtype=np.int64), len(count))
@@ -99,7 +98,7 @@ def _recommend(table: BlockTable, seen: Seen) -> _Recommended:
     return _Recommended(
         count=np.maximum(best, 0),
         usable=np.logical_or.reduceat(usable, start),
-        missing=np.logical_or.reduceat(~usable & asked_for, start),
+        missing=np.logical_or.reduceat(missing, start),
         unasked=np.logical_or.reduceat(~asked_for, start),
         within=within[winner],
         mixed=np.logical_or.reduceat(seen.per_replica, start),

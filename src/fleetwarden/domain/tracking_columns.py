@@ -145,6 +145,7 @@ class Seen:
     value: Floats
     per_replica: Bools
     fault: NDArray[np.uint8]
+    no_down: Bools  # by pair: usable, but no reason to shrink (too few series, or of another version)
     youngest_us: Ints
 
     @classmethod
@@ -160,6 +161,7 @@ class Seen:
             value=np.full(pairs, np.nan),
             per_replica=np.zeros(pairs, np.bool_),
             fault=np.ones(pairs, np.uint8),
+            no_down=np.zeros(pairs, np.bool_),
             youngest_us=np.full(rows, np.iinfo(np.int64).max, np.int64),
         )
 

@@ -30,6 +30,7 @@ from fleetwarden.domain.identifiers import JsonValue, Micros
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState, WorkState
 from fleetwarden.domain.repeated_failures import Streak
 from fleetwarden.ports.allocations import Allocations
+from fleetwarden.ports.autoscale_rows import AutoscaleRows
 from fleetwarden.ports.cooldowns import Cooldowns
 from fleetwarden.ports.desired import Baselines, ForeignChanges, ServiceOverrides
 from fleetwarden.ports.epochs import Epochs
@@ -542,6 +543,7 @@ class Tx(Protocol):
     intents: Intents
     cooldowns: Cooldowns
     allocations: Allocations
+    autoscale_rows: AutoscaleRows
 
     def now(self) -> Micros:
         """The store's time, one value for the whole transaction: the database's clock on PostgreSQL (taken after the

@@ -14,6 +14,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from fleetwarden.store import schema_planes as _planes
+from fleetwarden.store.schema_autoscaling import autoscale_rows
 from fleetwarden.store.schema_contract import allocations
 from fleetwarden.store.schema_desired import baselines, foreign_changes, service_overrides
 from fleetwarden.store.schema_epochs import epochs, number_floors
@@ -34,6 +35,7 @@ __all__ = [
     "VERSION_TABLE",
     "allocations",
     "approvals",
+    "autoscale_rows",
     "baselines",
     "captures",
     "decisions",

@@ -13,10 +13,22 @@ from contextlib import contextmanager
 
 from fleetwarden.domain.errors import Refused
 from fleetwarden.domain.identifiers import Micros
-from fleetwarden.ports import allocations, cooldowns, desired, epochs, evidence, intents, planes, stores, versions
+from fleetwarden.ports import (
+    allocations,
+    autoscale_rows,
+    cooldowns,
+    desired,
+    epochs,
+    evidence,
+    intents,
+    planes,
+    stores,
+    versions,
+)
 from fleetwarden.ports import ledger as ledgers
 from fleetwarden.store.allocations import StoredAllocations
 from fleetwarden.store.approvals import StoredApprovals
+from fleetwarden.store.autoscale_rows import StoredAutoscaleRows
 from fleetwarden.store.captures import StoredCaptures
 from fleetwarden.store.cooldowns import StoredCooldowns
 from fleetwarden.store.decisions import StoredDecisions
@@ -70,6 +82,7 @@ class Transaction:
         self.captures: evidence.Captures = StoredCaptures(session)
         self.intents: intents.Intents = StoredIntents(session)
         self.cooldowns: cooldowns.Cooldowns = StoredCooldowns(session)
+        self.autoscale_rows: autoscale_rows.AutoscaleRows = StoredAutoscaleRows(session)
         self.allocations: allocations.Allocations = StoredAllocations(session)
         self.versions: versions.VersionHistory = StoredVersions(session)
 
