@@ -10,6 +10,18 @@ What is set before a plane is built is used by it.  It never changes a plane tha
 
 from __future__ import annotations
 
-from fleetwarden.app.injection import reset, set_default_notifier, set_fleet_actuator, set_fleet_observer
+from fleetwarden.app.injection import (
+    reset,
+    set_default_notifier,
+    set_fleet_actuator,
+    set_fleet_observer,
+    set_scaling_signal_provider,
+)
 
-__all__ = ["reset", "set_default_notifier", "set_fleet_actuator", "set_fleet_observer"]
+__all__ = [
+    "reset",
+    "set_default_notifier",
+    "set_fleet_actuator",
+    "set_fleet_observer",
+    "set_scaling_signal_provider",
+]

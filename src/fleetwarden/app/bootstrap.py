@@ -18,9 +18,10 @@ from fleetwarden.adapters.files.checkpoints import CheckpointFile
 from fleetwarden.adapters.notify import JournalNotifier
 from fleetwarden.adapters.substrates.dry_run import DryRunActuator
 from fleetwarden.adapters.system import SystemClock, SystemIds
-from fleetwarden.app import first_token, substrates
+from fleetwarden.app import first_token, signal_sources, substrates
 from fleetwarden.app.administration import Administration
 from fleetwarden.app.approving import Approving
+from fleetwarden.app.autoscaling import Autoscaling
 from fleetwarden.app.diagnosis import Diagnosis
 from fleetwarden.app.explaining import Explaining
 from fleetwarden.app.fleet_views import FleetViews, PlaneFacts
@@ -47,6 +48,8 @@ from fleetwarden.controllers.executor import Executor, ExecutorLimits
 from fleetwarden.controllers.expiry import CADENCE as EXPIRY
 from fleetwarden.controllers.expiry import Expiry
 from fleetwarden.controllers.gate import Gate
+from fleetwarden.controllers.intent_authorising import IntentAuthorising
+from fleetwarden.controllers.intent_recheck import IntentLimits
 from fleetwarden.controllers.loop import Loop, Subscription
 from fleetwarden.controllers.messenger import CADENCE as NOTIFIER
 from fleetwarden.controllers.messenger import Messenger
@@ -62,6 +65,7 @@ from fleetwarden.controllers.restraint import Restraint
 from fleetwarden.controllers.sealer import CADENCE as SEALER
 from fleetwarden.controllers.sealer import Sealer
 from fleetwarden.controllers.sightings import Look, Sightings
+from fleetwarden.controllers.signal_intake import SignalIntake
 from fleetwarden.controllers.supervision import Supervision
 from fleetwarden.controllers.wakes import Wakes
 from fleetwarden.controllers.worker import Worker
@@ -71,6 +75,7 @@ from fleetwarden.domain.health import FleetHealthEvidence
 from fleetwarden.ports.actuation import FleetActuator
 from fleetwarden.ports.configuration import ConfigurationSource
 from fleetwarden.ports.observation import FleetObserver
+from fleetwarden.ports.signals import ScalingSignalProvider
 from fleetwarden.ports.stores import Store, Tx
 from fleetwarden.ports.system import Clock, IdSource, Notifier
 from fleetwarden.store.opening import require_capabilities
@@ -100,6 +105,7 @@ class Plane:
         configuration: ConfigurationSource | None = None,
         store: Store | None = None,
         notifier: Notifier | None = None,
+        signals: ScalingSignalProvider | None = None,
         clock: Clock | None = None,
         ids: IdSource | None = None,
         health: Callable[[], FleetHealthEvidence] | None = None,
@@ -147,6 +153,7 @@ class Plane:
             published=published_elsewhere(self.neighbours.host) if self.neighbours is not None else None,
         )
         self.acting = frozenset(name for name, one in served.items() if not one.simulates)
+        self._signals = signals or put.signals
         self._build_controllers()
         self._build_operations()
 
@@ -208,11 +215,20 @@ class Plane:
                 lease_ttl_s=settings.fleet_lease_ttl_s,
                 watch_window_s=window,
                 parallel_max=settings.fleet_executor_threads,
+                converge_s=settings.intent_converge_s,
+                intents=IntentLimits(max_age_s=settings.intent_max_age_s, skew_s=settings.ledger_skew_s),
             ),
             host=host,
         )
         self.recovery = Recovery(
-            store, files, self._sightings, self.wakes, self.executor.executing, watch_window_s=window, host=host
+            store,
+            files,
+            self._sightings,
+            self.wakes,
+            self.executor.executing,
+            watch_window_s=window,
+            host=host,
+            converge_s=settings.intent_converge_s,
         )
         self._build_passes()
 
@@ -235,6 +251,29 @@ class Plane:
             acting=self.acting,
             actions_max=settings.fleet_reconciler_max_actions,
             foreign_hold_s=settings.foreign_hold_s,
+            intents=IntentAuthorising(
+                store,
+                files,
+                self.gate,
+                limits=IntentLimits(max_age_s=settings.intent_max_age_s, skew_s=settings.ledger_skew_s),
+            ),
+        )
+        sources = signal_sources.build(settings, store, self._signals)
+        self.signal_sources = sources
+        self.autoscaling = Autoscaling(
+            settings,
+            store,
+            files,
+            self._sightings,
+            self.supervision,
+            self.wakes,
+            self.gate.texts,
+            sources.provider,
+            sources.declared,
+            acting=self.acting,
+        )
+        self.intake = SignalIntake(
+            store, files, sources.file.current, sources.authenticator, taken=self.autoscaling.reactive.pushed
         )
         handlers = {
             APPROVED_ACTION: self.readiness.gated(self.desk.carry_out),
@@ -280,6 +319,7 @@ class Plane:
             every.append(
                 Subscription(name=HOST_OBSERVER, interval_s=look_every_s, run=lambda _: publisher.run(), leased=False)
             )
+        every += self.autoscaling.subscriptions(lambda: self._ending or self.stopping.pausing())
         if settings.fleet_reconciler:
             interval = settings.fleet_reconciler_interval
             every.append(Subscription(name=RECONCILER, interval_s=interval, run=self._reconcile))
@@ -438,6 +478,7 @@ class Plane:
         ended = self.loop.stop(timeout_s)
         self.pool.shutdown(wait=ended, cancel_futures=True)
         self._substrates.close()
+        self.signal_sources.close()
         if self.neighbours is not None:
             self.neighbours.close()
         self.store.close()

@@ -11,18 +11,29 @@ from threading import Lock
 from fleetwarden.domain.errors import Misconfigured
 from fleetwarden.ports.actuation import FleetActuator
 from fleetwarden.ports.observation import FleetObserver
+from fleetwarden.ports.signals import ScalingSignalProvider
 from fleetwarden.ports.system import Notifier
 
-__all__ = ["Injected", "injected", "reset", "set_default_notifier", "set_fleet_actuator", "set_fleet_observer"]
+__all__ = [
+    "Injected",
+    "injected",
+    "reset",
+    "set_default_notifier",
+    "set_fleet_actuator",
+    "set_fleet_observer",
+    "set_scaling_signal_provider",
+]
 
 
 class Injected:
-    """What was set: actuators by substrate, observers, and the notifier (None: the journal alone)."""
+    """What was set: actuators by substrate, observers, the provider of scaling signals (None: what the settings name),
+    and the notifier (None: the journal alone)."""
 
     def __init__(self) -> None:
         self.actuators: dict[str, FleetActuator] = {}
         self.observers: list[FleetObserver] = []
         self.notifier: Notifier | None = None
+        self.signals: ScalingSignalProvider | None = None
 
 
 _lock = Lock()
@@ -57,11 +68,22 @@ def set_default_notifier(notifier: Notifier) -> None:
         _set.notifier = notifier
 
 
+def set_scaling_signal_provider(provider: ScalingSignalProvider) -> None:
+    """Read scaling signals from `provider` alone, whatever signals.yml and the settings name.
+
+    Raises Misconfigured if it lacks part of the port.
+    """
+    _require(provider, ("name", "signal_values"))
+    with _lock:
+        _set.signals = provider
+
+
 def injected() -> Injected:
     """A copy of what is set now."""
     with _lock:
         copy = Injected()
         copy.actuators, copy.observers, copy.notifier = dict(_set.actuators), list(_set.observers), _set.notifier
+        copy.signals = _set.signals
         return copy
 
 
@@ -71,6 +93,7 @@ def reset() -> None:
         _set.actuators.clear()
         _set.observers.clear()
         _set.notifier = None
+        _set.signals = None
 
 
 def _require(part: object, names: tuple[str, ...]) -> None:

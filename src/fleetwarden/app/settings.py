@@ -40,12 +40,16 @@ __all__ = ["ACTUATORS", "ENV_FILE", "Settings", "load_settings"]
 ENV_FILE = ".env"
 ENVIRONMENT = "environment"
 STORE_FILE = "fleetwarden.db"
-OURS = ("FLEET_", "ACTION_POLICY_", "DEPLOY_WATCH_", "SCALING_")  # a name of ours that is unknown is a mistake
-OURS_IN_ENVIRONMENT = OURS[:-1]  # SCALING_… may well be somebody else's there
+OURS = (
+    "FLEET_",
+    "ACTION_POLICY_",
+    "DEPLOY_WATCH_",
+    "INTENT_",
+    "LEDGER_",
+    "SCALING_",
+)  # a name of ours that is unknown is a mistake
+OURS_IN_ENVIRONMENT = OURS[:3]  # SCALING_… may well be somebody else's there
 LATER = (
-    "FLEET_AUTOSCALER",
-    "FLEET_AUTOSCALER_INTERVAL",
-    "SCALING_PROMETHEUS_URL",
     "FLEET_ACTUATOR_K8S_NAMESPACE",
     "DEPLOY_WATCH_POLL",
 )
@@ -210,6 +214,41 @@ class Settings(BaseModel):
         default=300.0, ge=1, le=86_400, alias="DEPLOY_WATCH_WINDOW", description="Seconds that a watch lasts."
     )
 
+    fleet_autoscaler: bool = Field(
+        default=False, alias="FLEET_AUTOSCALER", description="Whether replica counts follow load."
+    )
+    fleet_autoscaler_interval: Finite = Field(
+        default=60.0,
+        ge=1,
+        le=86_400,
+        alias="FLEET_AUTOSCALER_INTERVAL",
+        description="Seconds between passes of the autoscaler.",
+    )
+    scaling_prometheus_url: WebUrl | None = Field(
+        default=None, alias="SCALING_PROMETHEUS_URL", description="The Prometheus that scaling signals are read from."
+    )
+    intent_max_age_s: Finite = Field(
+        default=300.0,
+        ge=1,
+        le=86_400,
+        alias="INTENT_MAX_AGE_S",
+        description="Seconds that an accepted scale intent may wait to be carried out; then it is rejected.",
+    )
+    intent_converge_s: Finite = Field(
+        default=600.0,
+        ge=1,
+        le=86_400,
+        alias="INTENT_CONVERGE_S",
+        description="Seconds that an executed scale intent has until observers saw it hold.",
+    )
+    ledger_skew_s: Finite = Field(
+        default=5.0,
+        ge=0,
+        le=60,
+        alias="LEDGER_SKEW_S",
+        description="Seconds that an execution may be dated ahead and count as now; beyond it cooldowns are unknown.",
+    )
+
     # --- features to come: the names and defaults hold already
     deploy_watch_poll: Finite = Field(
         default=15.0, alias="DEPLOY_WATCH_POLL", description="Seconds between the probes of a watch."
@@ -218,15 +257,6 @@ class Settings(BaseModel):
         default="platform",
         alias="FLEET_ACTUATOR_K8S_NAMESPACE",
         description="A Kubernetes namespace for display and discovery, never part of an identity.",
-    )
-    fleet_autoscaler: bool = Field(
-        default=False, alias="FLEET_AUTOSCALER", description="Whether replica counts follow load."
-    )
-    fleet_autoscaler_interval: Finite = Field(
-        default=60.0, alias="FLEET_AUTOSCALER_INTERVAL", description="Seconds between passes of the autoscaler."
-    )
-    scaling_prometheus_url: WebUrl | None = Field(
-        default=None, alias="SCALING_PROMETHEUS_URL", description="The Prometheus that scaling signals are read from."
     )
 
     _sources: dict[str, str] = PrivateAttr(default_factory=dict)

@@ -10,14 +10,16 @@ from collections.abc import Mapping
 
 from fleetwarden.domain.actions import Kind, OutboxRecord, Outcome
 from fleetwarden.domain.identifiers import JsonValue, show_id
-from fleetwarden.domain.lifecycles import OutboxState
+from fleetwarden.domain.lifecycles import OutboxState, WorkState
 from fleetwarden.domain.versions import ROLLOUTS
-from fleetwarden.ports.stores import Tx
+from fleetwarden.ports.stores import Page, Tx
 from fleetwarden.ports.versions import RanVersion
 
-__all__ = ["note_version", "rolled_back", "why_not_again"]
+__all__ = ["note_version", "rolled_back", "rollouts_under_way", "why_not_again"]
 
 SEPARATOR = ", "
+WATCH = "deploy_watch"
+PAGE = 500
 
 
 def note_version(tx: Tx, record: OutboxRecord, to: OutboxState, outcome: Outcome) -> None:
@@ -60,3 +62,28 @@ def why_not_again(row: RanVersion, version: str) -> str:
         f"version {version} was rolled back to {row.version} ({show_id('X', row.action_seq)}): it is deployed again "
         "once a person asks for it, or when another version is declared"
     )
+
+
+def rollouts_under_way(tx: Tx) -> Mapping[str, str]:
+    """By service, the change of version that has not ended: its record is open, or its watch runs.
+
+    The watch of a restart or of a changed count is no rollout.
+    """
+    states = (OutboxState.PREPARED, OutboxState.RUNNING, OutboxState.RECOVERY_PENDING)
+    found = {
+        one.request.target: f"{one.id} ({one.request.kind}) is under way"
+        for one in tx.outbox.in_state(*states)
+        if one.request.kind in ROLLOUTS
+    }
+    for state in (WorkState.READY, WorkState.LEASED):
+        before: int | None = None
+        while True:
+            page = tx.work.list(Page(kind=WATCH, state=state.value, before=before, limit=PAGE))
+            for item in page:
+                if item.payload.get("kind") in ROLLOUTS:
+                    told = f"the watch of {show_id('X', int(item.payload['action']))} still runs"
+                    found.setdefault(item.target, told)
+            if len(page) < PAGE:
+                break
+            before = page[-1].seq
+    return found

@@ -21,6 +21,7 @@ from fleetwarden.ports.stores import Store
 __all__ = ["Envelopes", "Supervision"]
 
 log = structlog.get_logger(__name__)
+SIGNALS = "signals"
 Envelope = Callable[[], FleetHealthEvidence]
 
 
@@ -33,6 +34,12 @@ class Envelopes:
         self._put = put
         self._known: dict[str, FleetHealthEvidence] = {}
         self.whole = assess(dependencies, now) if put is None else put
+
+    def authorities(self) -> FleetHealthEvidence:
+        """What everything rests on: store, policy, registry, and the controllers; no observer, no signal."""
+        if self._put is not None:
+            return self._put
+        return assess([one for one in self._dependencies if not one.observer and not one.signals], self._now)
 
     def of(self, substrate: str) -> FleetHealthEvidence:
         """What a service on that substrate rests on.  An envelope that was put in from outside covers every scope."""
@@ -56,6 +63,7 @@ class Supervision:
         self._max_age: Micros = int(max_age_s * SECOND)
         self._lock = Lock()
         self._known: dict[str, DependencyHealth] = {}
+        self._signals: DependencyHealth | None = None
         self._overdue: dict[str, tuple[str, str]] = {}  # why, and the class of it
 
     def observed(
@@ -86,6 +94,20 @@ class Supervision:
                 substrates=substrates,
                 error_class=errors.get(name, "error") if trouble is not None else "",
             )
+
+    def signals(self, at: Micros, trouble: str, *, error_class: str = "") -> None:
+        """Record one batch of signals: "" if the source answered.  It holds nothing but the autoscaler."""
+        known = self._signals
+        self._signals = DependencyHealth(
+            name=SIGNALS,
+            status=HealthStatus.UNAVAILABLE if trouble else HealthStatus.HEALTHY,
+            checked_at=at,
+            last_success_at=(known.last_success_at if known else None) if trouble else at,
+            max_age_us=self._max_age,
+            signals=True,
+            error_class=error_class,
+            diagnostics=(trouble,) if trouble else (),
+        )
 
     def configured(self, at: Micros, configuration: Configuration) -> None:
         """Record one reading of the files."""
@@ -131,7 +153,9 @@ class Supervision:
                 for name, (why, error_class) in sorted(self._overdue.items())
             ]
         return Envelopes(
-            [store, *known, *late], now, None if self._envelope is None else self._told(self._envelope, now)
+            [store, *known, *late, *([] if self._signals is None else [self._signals])],
+            now,
+            None if self._envelope is None else self._told(self._envelope, now),
         )
 
     def _told(self, envelope: Envelope, now: Micros) -> FleetHealthEvidence:

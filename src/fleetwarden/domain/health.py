@@ -51,6 +51,7 @@ class DependencyHealth(Record):
     max_age_us: Micros
     authority: bool = False  # store, policy, registry: failing makes the whole unavailable
     observer: bool = False
+    signals: bool = False  # a source of scaling signals: it lowers `autoscaling_ready` and nothing else
     substrates: frozenset[str] | None = None
     error_class: str = ""
     diagnostics: tuple[str, ...] = ()
@@ -112,7 +113,9 @@ def assess(dependencies: Sequence[DependencyHealth], now: Micros) -> FleetHealth
     A failing authority, or every observer failing, makes the whole unavailable before the roll-up is asked; one of
     several observers failing is partial.
     """
-    aged = {one.name: (_aged(one, now), one) for one in dependencies}
+    aged = {one.name: (_aged(one, now), one) for one in dependencies if not one.signals}
+    sources = {one.name: (_aged(one, now), one) for one in dependencies if one.signals}
+    heard = all(status is HealthStatus.HEALTHY for status, _ in sources.values())
     authority_lost = any(d.authority and s is HealthStatus.UNAVAILABLE for s, d in aged.values())
     observers = [s for s, d in aged.values() if d.observer]
     blind = bool(observers) and all(s is HealthStatus.UNAVAILABLE for s in observers)
@@ -122,9 +125,9 @@ def assess(dependencies: Sequence[DependencyHealth], now: Micros) -> FleetHealth
         status=status,
         ready=status is not HealthStatus.UNAVAILABLE,
         convergence_ready=status is HealthStatus.HEALTHY,
-        autoscaling_ready=status is HealthStatus.HEALTHY,
+        autoscaling_ready=status is HealthStatus.HEALTHY and heard,
         generated_at=now,
-        dependencies={name: _evidence(one, s, now) for name, (s, one) in sorted(aged.items())},
+        dependencies={name: _evidence(one, s, now) for name, (s, one) in sorted((aged | sources).items())},
     )
 
 

@@ -23,8 +23,8 @@ def check(
 ) -> Reading:
     """The sample, or why it is none.
 
-    `last_used`: the time of the newest sample of this pair that was used, 0 if none was.  `definition` None: nothing was
-    declared, and the sample is only held against itself.
+    `last_used`: the time of the newest sample of this pair that was used, 0 if none was.  `definition` None: nothing
+    was declared, and the sample is only held against itself.
     """
     if reading is None:
         return _none(pair, SampleFault.MISSING, "the provider did not answer for it")

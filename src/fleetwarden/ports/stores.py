@@ -39,6 +39,7 @@ from fleetwarden.ports.intents import Intents
 from fleetwarden.ports.ledger import Ledger, Texts
 from fleetwarden.ports.pages import Page as Page  # noqa: PLC0414 -- told on under the name that all know
 from fleetwarden.ports.planes import Hosts, Placements
+from fleetwarden.ports.pushed import PushedSamples
 from fleetwarden.ports.versions import VersionHistory
 
 T = TypeVar("T")
@@ -311,6 +312,9 @@ class WorkItems(Protocol):
 
     def list(self, page: Page) -> Sequence[WorkItem]: ...
 
+    def mark(self) -> tuple[int, Micros]:
+        """How far the queue has changed: the newest item, and when any item last changed (enqueued, claimed, ended)."""
+
     def next_due(self) -> Micros | None:
         """The earliest moment at which something can be claimed."""
 
@@ -544,6 +548,7 @@ class Tx(Protocol):
     cooldowns: Cooldowns
     allocations: Allocations
     autoscale_rows: AutoscaleRows
+    pushed: PushedSamples
 
     def now(self) -> Micros:
         """The store's time, one value for the whole transaction: the database's clock on PostgreSQL (taken after the

@@ -27,6 +27,7 @@ from fleetwarden.store.schema_parts import seq as _seq
 from fleetwarden.store.schema_parts import table as _table
 from fleetwarden.store.schema_parts import text as _text
 from fleetwarden.store.schema_seals import ledger, ledger_events, seals, texts
+from fleetwarden.store.schema_signals import pushed_samples, signal_marks
 from fleetwarden.store.schema_teams import votes
 
 __all__ = [
@@ -55,10 +56,12 @@ __all__ = [
     "outbox",
     "overrides",
     "placements",
+    "pushed_samples",
     "ran_versions",
     "reports",
     "seals",
     "service_overrides",
+    "signal_marks",
     "texts",
     "tokens",
     "version_table",
@@ -213,6 +216,7 @@ work_items = _table(
     _index("work_items_due", "due_at", "seq", where="due_at IS NOT NULL"),
     _index("work_items_in_state", "state", "seq"),
     _index("work_items_of_target", "target", "seq"),
+    _index("work_items_changed", "updated_at"),
     keep_ids=True,  # finished items may be pruned one day
 )
 

@@ -22,6 +22,7 @@ from fleetwarden.ports import (
     evidence,
     intents,
     planes,
+    pushed,
     stores,
     versions,
 )
@@ -44,6 +45,7 @@ from fleetwarden.store.ledger import StoredLedger
 from fleetwarden.store.outbox import StoredOutbox
 from fleetwarden.store.overrides import StoredOverrides
 from fleetwarden.store.planes import StoredHosts, StoredPlacements
+from fleetwarden.store.pushed import StoredPushed
 from fleetwarden.store.reports import StoredReports
 from fleetwarden.store.session import Session
 from fleetwarden.store.texts import StoredTexts
@@ -83,6 +85,7 @@ class Transaction:
         self.intents: intents.Intents = StoredIntents(session)
         self.cooldowns: cooldowns.Cooldowns = StoredCooldowns(session)
         self.autoscale_rows: autoscale_rows.AutoscaleRows = StoredAutoscaleRows(session)
+        self.pushed: pushed.PushedSamples = StoredPushed(session)
         self.allocations: allocations.Allocations = StoredAllocations(session)
         self.versions: versions.VersionHistory = StoredVersions(session)
 

@@ -69,6 +69,7 @@ _CLAIM = Statement(
     .returning(*_W.c)
 )
 _NEXT_DUE = Statement(sa.select(sa.func.min(_W.c.due_at)).where(_W.c.due_at.is_not(None)))
+_MARK = Statement(sa.select(sa.func.max(_W.c.seq), sa.func.max(_W.c.updated_at)))
 _VOID_ALL = Statement(
     sa.update(_W)
     .values(
@@ -215,6 +216,10 @@ class StoredWork:
     def list(self, page: Page) -> Sequence[WorkItem]:
         statement, values = _LISTING.ask(page)
         return [_item(row) for row in self._session.rows(statement, **values)]
+
+    def mark(self) -> tuple[int, Micros]:
+        [(seq, at)] = self._session.rows(_MARK)
+        return int(seq or 0), int(at or 0)
 
     def next_due(self) -> Micros | None:
         [(due,)] = self._session.rows(_NEXT_DUE)

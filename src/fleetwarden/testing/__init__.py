@@ -16,6 +16,7 @@ from fleetwarden.testing.builders import (
     an_observation,
 )
 from fleetwarden.testing.configuration import FakeConfiguration
+from fleetwarden.testing.signals import FakeSignals
 from fleetwarden.testing.substrate import Answer, Delivery, Effect, FakeSubstrate
 from fleetwarden.testing.system import FakeClock, FakeIds
 
@@ -26,6 +27,7 @@ __all__ = [
     "FakeClock",
     "FakeConfiguration",
     "FakeIds",
+    "FakeSignals",
     "FakeSubstrate",
     "a_configuration",
     "a_fleet",

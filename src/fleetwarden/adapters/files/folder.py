@@ -33,7 +33,7 @@ from fleetwarden.ports.system import Clock
 __all__ = ["FREEZE", "ConfigurationFolder"]
 
 REGISTRY, OVERRIDE, POLICY, FREEZE = "fleet.yml", "desired-state.yml", "policy.yml", "FREEZE"
-LATER = {"signals.yml": "signals", "notify.yml": "notification targets"}
+LATER = {"notify.yml": "notification targets"}
 SETTLE_S = 0.2  # a change has to stand still for this long before it is taken
 SETTLE_TRIES_MAX = 10
 

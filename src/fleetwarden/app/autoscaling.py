@@ -1,0 +1,82 @@
+"""Putting the autoscaler together: which provider answers, what its signals are declared as, and when it runs.
+
+One provider answers alone: what was injected, else what `signals.yml` and the settings name.  A failing one is never
+silently replaced by the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from fleetwarden.app.settings import Settings
+from fleetwarden.controllers.autoscaler import CADENCE, Autoscaler
+from fleetwarden.controllers.autoscaler_report import AutoscaleEvaluation
+from fleetwarden.controllers.intent_desk import IntentDesk
+from fleetwarden.controllers.loop import Subscription
+from fleetwarden.controllers.reactive import CADENCE as REACTIVE
+from fleetwarden.controllers.reactive import Reactive
+from fleetwarden.controllers.sightings import Sightings
+from fleetwarden.controllers.supervision import Supervision
+from fleetwarden.controllers.texts import KeptTexts
+from fleetwarden.controllers.wakes import Wakes
+from fleetwarden.domain.actions import LeaseFence
+from fleetwarden.domain.signals import Definition
+from fleetwarden.ports.configuration import ConfigurationSource
+from fleetwarden.ports.signals import ScalingSignalProvider
+from fleetwarden.ports.stores import Store
+
+__all__ = ["Autoscaling"]
+
+
+class Autoscaling:
+    """The autoscaler of one plane with everything around it."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        configuration: ConfigurationSource,
+        sightings: Sightings,
+        supervision: Supervision,
+        wakes: Wakes,
+        texts: KeptTexts,
+        provider: ScalingSignalProvider,
+        declared: Callable[[str, str], Definition | None],
+        *,
+        acting: frozenset[str],
+    ) -> None:
+        self._settings = settings
+        self.desk = IntentDesk(store, configuration, wakes, texts, skew_s=settings.ledger_skew_s)
+        self.autoscaler = Autoscaler(
+            store,
+            configuration,
+            sightings,
+            supervision,
+            self.desk,
+            provider,
+            declared=declared,
+            acting=acting,
+            actions_max=settings.fleet_reconciler_max_actions,
+            max_age_s=settings.intent_max_age_s,
+        )
+        self.reactive = Reactive(store, wakes)
+
+    def subscriptions(self, stopping: Callable[[], bool]) -> Sequence[Subscription]:
+        """What runs: nothing unless FLEET_AUTOSCALER says so."""
+        if not self._settings.fleet_autoscaler:
+            return ()
+
+        def tick(fence: LeaseFence | None) -> AutoscaleEvaluation:
+            assert fence is not None
+            self.autoscaler.paused = stopping()
+            return self.autoscaler.run(fence)
+
+        interval = self._settings.fleet_autoscaler_interval
+        return (
+            Subscription(name=CADENCE, interval_s=interval, run=tick),
+            Subscription(name=REACTIVE, interval_s=1.0, run=lambda _: self.reactive.run(), leased=False, vital=False),
+        )
+
+    def counters(self) -> Mapping[str, int]:
+        """Services by reason over all ticks of this plane."""
+        return dict(self.autoscaler.counts)

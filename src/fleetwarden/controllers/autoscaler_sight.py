@@ -1,0 +1,124 @@
+"""What one tick of the autoscaler sees, as columns: observations, standing reasons, and samples that are believed.
+
+The one place where records become columns.  A service that nobody saw is unobserved, a sample that is not believed is
+missing, and each has its reason kept beside the columns for people to read; nothing here decides about a count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from fleetwarden.domain.fleet import DesiredState, ObservedService, Presence, Service, ServiceStatus
+from fleetwarden.domain.identifiers import Micros
+from fleetwarden.domain.signal_rules import check
+from fleetwarden.domain.signals import Aggregation, Definition, Pair, Reading, Sample, SampleFault
+from fleetwarden.domain.tracking_columns import BlockTable, Reason, Seen, Words
+from fleetwarden.domain.tracking_memory import Memory
+
+__all__ = ["Declared", "Sight", "see"]
+
+Declared = Callable[[str, str], Definition | None]  # what a signal of a service is declared as
+_STATUS = {
+    ServiceStatus.UP: Words.UP,
+    ServiceStatus.DEGRADED: Words.DEGRADED,
+    ServiceStatus.DOWN: Words.DOWN,
+    ServiceStatus.UNKNOWN: Words.UNKNOWN,
+}
+_OPEN = 255
+
+
+class Sight:
+    """The columns, and what is told of them: by pair the reading that was judged, by row why it is not evaluated."""
+
+    __slots__ = ("columns", "readings", "standing")
+
+    def __init__(self, columns: Seen, readings: Sequence[Reading], standing: Mapping[int, str]) -> None:
+        self.columns = columns
+        self.readings = readings
+        self.standing = standing
+
+    def of(self, table: BlockTable, row: int) -> list[Reading]:
+        """The readings of one row's signals."""
+        first = int(table.pair_start[row])
+        last = int(table.pair_start[row + 1]) if row + 1 < len(table) else len(table.pair_row)
+        return list(self.readings[first:last])
+
+
+def see(
+    table: BlockTable,
+    pairs: Sequence[Pair],
+    services: Mapping[str, Service],
+    observed: Mapping[str, ObservedService],
+    answers: Mapping[Pair, Reading],
+    declared: Declared,
+    rollouts: Mapping[str, str],
+    memory: Memory,
+    now: Micros,
+) -> Sight:
+    """Fill the columns.  `rollouts`: by service, the rollout that is under way; samples used are noted in `memory`."""
+    columns = Seen.blank(table)
+    standing: dict[int, str] = {}
+    for row, name in enumerate(table.names):
+        service = services.get(name)
+        held = (Reason.SKIP_INVALID, "it is not declared any more") if service is None else _standing(service, rollouts)
+        if held is not None:
+            columns.reason[row], standing[row] = held
+        _observe(columns, row, observed.get(name), now, warmup=bool(table.warmup_us[row]))
+    readings: list[Reading] = []
+    for number, pair in enumerate(pairs):
+        last = int(memory.last_used[number])
+        reading = check(pair, answers.get(pair), declared(pair.service, pair.signal), now, last)
+        readings.append(reading)
+        if isinstance(reading, Sample):
+            columns.value[number] = reading.value
+            columns.fault[number] = 0
+            columns.per_replica[number] = reading.aggregation is Aggregation.PER_REPLICA
+            memory.last_used[number] = reading.observed_at
+            columns.no_down[number] = _too_thin(reading, observed.get(pair.service))
+        elif reading.fault is SampleFault.NOT_ASKED:
+            columns.fault[number] = 2
+    return Sight(columns, readings, standing)
+
+
+def _standing(service: Service, rollouts: Mapping[str, str]) -> tuple[Reason, str] | None:
+    """Why it is not evaluated at all, before anything is measured."""
+    block = service.scaling
+    if block is None or service.scaling_error is not None:
+        why = "" if service.scaling_error is None else f"{service.scaling_error.field}: {service.scaling_error.reason}"
+        return Reason.SKIP_INVALID, f"its scaling block is invalid ({why}): the count is held"
+    if service.desired is DesiredState.STOPPED:
+        return Reason.SKIP_STOPPED, "it is to be stopped"
+    if service.count_wish is not None:
+        return Reason.SKIP_OVERRIDE, f"its count is held by {service.count_wish.words}"
+    if block.paused:
+        return Reason.SKIP_PAUSED, "scaling.paused says so"
+    if service.paused:
+        return Reason.PREVENTED, service.paused
+    if (rollout := rollouts.get(service.name)) is not None:
+        return Reason.SKIP_ROLLOUT, rollout
+    return None
+
+
+def _observe(columns: Seen, row: int, seen: ObservedService | None, now: Micros, *, warmup: bool) -> None:
+    if seen is None:
+        return
+    columns.current[row] = seen.total
+    columns.ready[row] = seen.ready
+    columns.existing[row] = seen.existing
+    empty = seen.total == 0 and seen.presence is Presence.STARTED
+    columns.status[row] = Words.UP if empty else _STATUS[seen.status]  # 0 of 0 is scaled to zero, not down
+    if warmup:
+        born = [one.started_at for one in seen.instances if one.started_at is not None]
+        if born:
+            columns.youngest_us[row] = max(0, now - max(born))
+        elif seen.ready < seen.total:
+            columns.youngest_us[row] = 0
+
+
+def _too_thin(sample: Sample, seen: ObservedService | None) -> bool:
+    """Whether the sample leaves out some of the replicas, or is of another version: no reason to have fewer."""
+    if seen is None:
+        return True
+    if sample.version and seen.version and sample.version != seen.version:
+        return True
+    return sample.aggregation is Aggregation.PER_REPLICA and 1 < sample.series < seen.ready

@@ -1,0 +1,122 @@
+"""Taking pushed samples: all of a batch or none of it, each judged before anything is kept.
+
+What is kept replaces what was kept before; only the newest counts.  A taken batch wakes the autoscaler, in memory.  A
+rejected one changes nothing, and is counted by its source and reason for people to see.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from threading import Lock
+
+from fleetwarden.domain.errors import Misconfigured
+from fleetwarden.domain.identifiers import Micros
+from fleetwarden.domain.signal_authority import GUARD_SOURCES_MAX, Rejection, SentSample, judge
+from fleetwarden.domain.signal_file import PUSHED, SignalsDocument
+from fleetwarden.ports.attestation import SignalAuthenticator
+from fleetwarden.ports.configuration import ConfigurationSource
+from fleetwarden.ports.stores import Store, Tx
+
+__all__ = ["Rejected", "SignalIntake"]
+
+SOURCES_COUNTED_MAX = 1000
+
+
+class Rejected:
+    """One sample that was not taken: its place in the batch, a code, and a sentence."""
+
+    __slots__ = ("code", "index", "reason")
+
+    def __init__(self, index: int, code: Rejection, reason: str) -> None:
+        self.index = index
+        self.code = code
+        self.reason = reason
+
+
+class SignalIntake:
+    """Takes samples.  `taken`: called after a batch was kept."""
+
+    def __init__(
+        self,
+        store: Store,
+        configuration: ConfigurationSource,
+        document: Callable[[], SignalsDocument],
+        authenticator: SignalAuthenticator,
+        *,
+        taken: Callable[[], None],
+    ) -> None:
+        if authenticator.fixture:
+            raise Misconfigured(
+                "the fixture authenticator vouches for nothing: it is refused for pushed samples",
+                hint="give an authenticator with keys",
+            )
+        self._store = store
+        self._configuration = configuration
+        self._document = document
+        self._authenticator = authenticator
+        self._taken = taken
+        self._lock = Lock()
+        self.rejections: Counter[tuple[str, str]] = Counter()  # by source and code: a metric
+        self.accepted = 0
+
+    def take(self, samples: Sequence[SentSample]) -> list[Rejected]:
+        """Keep the whole batch, or say what is wrong with it and keep nothing.  Raises StoreUnavailable."""
+        services = self._configuration.current().last_good_fleet.services
+
+        def run(tx: Tx) -> list[Rejected]:
+            found = self._judge(tx, samples, tx.now(), services.keys())
+            if found:
+                return found
+            for one in samples:
+                tx.pushed.put(one)
+                if one.sequence is not None:
+                    tx.pushed.advance(one.source, one.sequence)
+            tx.after_commit(self._taken)
+            return []
+
+        found = self._store.transact("pushed_samples", run)
+        with self._lock:
+            if not found:
+                self.accepted += len(samples)
+            for one in found:
+                key = (samples[one.index].source[:128], one.code.value)
+                if key in self.rejections or len(self.rejections) < SOURCES_COUNTED_MAX:
+                    self.rejections[key] += 1
+        return found
+
+    def _judge(self, tx: Tx, samples: Sequence[SentSample], now: Micros, services: object) -> list[Rejected]:
+        document = self._document()
+        kinds = {(one.kind, one.unit, one.aggregation) for one in document.definitions.values() if one.source == PUSHED}
+        numbered = list(dict.fromkeys(one.source for one in samples if one.sequence is not None))
+        marks = dict(tx.pushed.marks(numbered))
+        room = GUARD_SOURCES_MAX - tx.pushed.sources() if len(marks) < len(numbered) else 1
+        found: list[Rejected] = []
+        for index, one in enumerate(samples):
+            wrong = judge(one, now, services)  # type: ignore[arg-type]
+            if wrong is None and (one.kind, one.unit, one.aggregation) not in kinds:
+                told = f"no signal of kind {one.kind}, unit {one.unit}, {one.aggregation} with source: {PUSHED}"
+                wrong = Rejection.UNDEFINED, f"{told} is declared in signals.yml"
+            if wrong is None:
+                wrong = self._attested(one) or self._sequence(one, marks, room)
+            if wrong is not None:
+                found.append(Rejected(index, *wrong))
+        return found
+
+    def _attested(self, sample: SentSample) -> tuple[Rejection, str] | None:
+        problem = self._authenticator.problem(sample)
+        if problem is None:
+            return None
+        return Rejection.UNATTESTED if sample.attestation is None else Rejection.ATTESTATION, problem
+
+    @staticmethod
+    def _sequence(sample: SentSample, marks: dict[str, int], room: int) -> tuple[Rejection, str] | None:
+        if sample.sequence is None:
+            return None
+        known = marks.get(sample.source)
+        if known is None and room <= 0:
+            return Rejection.GUARD_FULL, f"{GUARD_SOURCES_MAX} sources are remembered: no new one is taken"
+        if known is not None and sample.sequence <= known:
+            return Rejection.REPLAYED, f"sequence {sample.sequence} is not above {known}"
+        marks[sample.source] = sample.sequence
+        return None

@@ -1,0 +1,146 @@
+"""The boundary for samples that somebody sends: who says it, about what, when, and whether it may be believed.
+
+Every sample is judged before anything of it is kept, and each rejection has a code of its own.  Missing data is never
+zero, and nothing here turns a rejection into a number.  What a source signs is the canonical form of the sample without
+its attestation, so that no field can be changed on the way.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from fleetwarden.domain.actions import Record
+from fleetwarden.domain.identifiers import SECOND, JsonValue, Micros, canonical_json, name_problem, rfc3339, seconds
+from fleetwarden.domain.signal_rules import VALUE_MAX
+from fleetwarden.domain.signals import AGE_MAX_S, SKEW_MAX_S, Aggregation, SignalKind
+
+__all__ = [
+    "EVIDENCE_MAX",
+    "GUARD_SOURCES_MAX",
+    "Attestation",
+    "Rejection",
+    "SentSample",
+    "judge",
+    "signed_bytes",
+]
+
+GUARD_SOURCES_MAX: Final = 65_536  # sources whose sequences are remembered; a full guard refuses new ones
+EVIDENCE_MAX = 8
+_SOURCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,127}")
+_CREDENTIAL = re.compile(
+    r"(?i)(password|passwd|secret|token|api[_-]?key|authorization|bearer)\s*[=:]|://[^/\s]*:[^/\s]*@"
+)
+
+
+class Rejection(StrEnum):
+    """Why a sample was not taken."""
+
+    MALFORMED = "malformed"
+    NOT_FINITE = "not_finite"
+    NEGATIVE = "negative"
+    TOO_LARGE = "too_large"
+    STALE = "stale"
+    FUTURE = "future"
+    MISSING_TIMESTAMP = "missing_timestamp"
+    SCOPE = "scope"  # about a service that is not there, or that this source may not speak for
+    CREDENTIALS = "credentials"
+    UNATTESTED = "unattested"  # the source has keys, and the sample no signature of any of them
+    ATTESTATION = "attestation"  # a signature that is not right
+    REPLAYED = "replayed"
+    GUARD_FULL = "guard_full"
+    UNDEFINED = "undefined"  # no signal is declared that it could answer for
+
+
+class Attestation(Record):
+    """Who vouches: the id of a key, and what it signed (hex of an HMAC-SHA-256, or base64 of an Ed25519 signature)."""
+
+    key_id: str
+    signature: str
+
+
+class SentSample(Record):
+    """One sample as it is sent.
+
+    `source`: who measured; `scale_unit`: "" is the service's own; `unit`: of the value; `sampled_at`: when it was
+    measured, `event_at`: when what it tells of happened, both in microseconds; `freshness_s`: how long it may be used
+    (at most 120); `confidence`: 0 to 1; `evidence`: opaque references; `sequence`: grows with every sample of a source.
+    """
+
+    source: str
+    service: str
+    kind: SignalKind
+    value: float
+    aggregation: Aggregation
+    unit: str
+    sampled_at: Micros | None = None
+    event_at: Micros | None = None
+    tenant: str = ""
+    scale_unit: str = ""
+    freshness_s: float = AGE_MAX_S
+    confidence: float = 1.0
+    evidence: tuple[str, ...] = ()
+    sequence: int | None = None
+    attestation: Attestation | None = None
+
+
+def signed_bytes(sample: SentSample) -> bytes:
+    """What a source signs: every field but the attestation, in canonical JSON, times as RFC 3339 in UTC."""
+    plain: dict[str, JsonValue] = msgspec.to_builtins(sample)
+    del plain["attestation"]
+    for name in ("sampled_at", "event_at"):
+        plain[name] = rfc3339(plain[name])
+    return canonical_json(plain)
+
+
+def judge(sample: SentSample, now: Micros, services: Collection[str]) -> tuple[Rejection, str] | None:
+    """Why a sample cannot be taken by what it says, or None.  Attestation and sequence are asked elsewhere."""
+    if (why := _malformed(sample)) is not None:
+        return Rejection.MALFORMED, why
+    if not math.isfinite(sample.value):
+        return Rejection.NOT_FINITE, "value is no finite number"
+    if sample.value < 0:
+        return Rejection.NEGATIVE, f"value is {sample.value:g}, below 0"
+    if sample.value > VALUE_MAX:
+        return Rejection.TOO_LARGE, f"value is above {VALUE_MAX:g}"
+    if any(_CREDENTIAL.search(text) for text in (*sample.evidence, sample.source)):
+        return Rejection.CREDENTIALS, "source or evidence looks like a credential: give opaque references"
+    if sample.sampled_at is None:
+        return Rejection.MISSING_TIMESTAMP, "sampled_at is missing: a sample without a time is no evidence"
+    if sample.service not in services:
+        return Rejection.SCOPE, f"no service {sample.service!r} is declared"
+    age = now - sample.sampled_at
+    most = min(sample.freshness_s, AGE_MAX_S)
+    if age > int(most * SECOND):
+        return Rejection.STALE, f"it is {seconds(age):.1f} s old, {most:g} s are allowed"
+    ahead = max(-age, (sample.event_at or sample.sampled_at) - now)
+    if ahead > int(SKEW_MAX_S * SECOND):
+        return Rejection.FUTURE, f"it is dated {seconds(ahead):.1f} s ahead, {SKEW_MAX_S:g} s are allowed"
+    return None
+
+
+def _malformed(sample: SentSample) -> str | None:
+    if not _SOURCE.fullmatch(sample.source):
+        return "source is no name: letters, digits, '_', '.', ':', '/', '-', at most 128"
+    if problem := name_problem(sample.service):
+        return f"service: {problem}"
+    if sample.scale_unit and (problem := name_problem(sample.scale_unit)):
+        return f"scale_unit: {problem}"
+    if sample.tenant and (problem := name_problem(sample.tenant)):
+        return f"tenant: {problem}"
+    if not 1 <= len(sample.unit) <= 64:
+        return "unit is text of 1 to 64 characters"
+    if not 0 < sample.freshness_s <= AGE_MAX_S:
+        return f"freshness_s is above 0 and at most {AGE_MAX_S:g}"
+    if not 0 <= sample.confidence <= 1:
+        return "confidence is from 0 to 1"
+    if len(sample.evidence) > EVIDENCE_MAX or any(not 1 <= len(one) <= 256 for one in sample.evidence):
+        return f"evidence is at most {EVIDENCE_MAX} references of 1 to 256 characters"
+    if sample.sequence is not None and not 0 <= sample.sequence < 2**63:
+        return "sequence is a whole number of at least 0"
+    return None
