@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from fleetwarden.app.settings import Settings
 from fleetwarden.controllers.autoscaler import CADENCE, Autoscaler
-from fleetwarden.controllers.autoscaler_report import AutoscaleEvaluation
+from fleetwarden.controllers.autoscaler_report import AutoscaleEvaluation, ServiceEvaluation
 from fleetwarden.controllers.intent_desk import IntentDesk
 from fleetwarden.controllers.loop import Subscription
 from fleetwarden.controllers.reactive import CADENCE as REACTIVE
@@ -76,6 +76,10 @@ class Autoscaling:
             Subscription(name=CADENCE, interval_s=interval, run=tick),
             Subscription(name=REACTIVE, interval_s=1.0, run=lambda _: self.reactive.run(), leased=False, vital=False),
         )
+
+    def standing(self, name: str) -> ServiceEvaluation | None:
+        """This plane's own evaluation of a service: None while another one ticks, whose row is stored."""
+        return self.autoscaler.standing(name) if self.autoscaler.ticks else None
 
     def counters(self) -> Mapping[str, int]:
         """Services by reason over all ticks of this plane."""

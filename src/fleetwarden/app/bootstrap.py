@@ -28,13 +28,16 @@ from fleetwarden.app.fleet_views import FleetViews, PlaneFacts
 from fleetwarden.app.history import History
 from fleetwarden.app.identity import Caller, authenticate, authenticate_digest
 from fleetwarden.app.injection import injected
+from fleetwarden.app.intent_views import Lineages
 from fleetwarden.app.ledger_export import LedgerExport
 from fleetwarden.app.listing import Lists
 from fleetwarden.app.neighbours import neighbours_of
 from fleetwarden.app.offline import Offline, configuration_of, evidence_age_s
 from fleetwarden.app.planning import Planning
 from fleetwarden.app.proposing import Proposing
+from fleetwarden.app.scaling_views import ScalingViews
 from fleetwarden.app.settings import Settings
+from fleetwarden.app.signal_views import Signals
 from fleetwarden.app.stopping import Stopping
 from fleetwarden.app.storage import EpochOperations, open_migrated
 from fleetwarden.app.version_views import VersionViews
@@ -368,6 +371,7 @@ class Plane:
         return self.recovery.run(fence) + self.executor.run_prepared(fence)
 
     def _reread(self, _: LeaseFence | None) -> bool:
+        self.signal_sources.file.refresh()
         changed = self.configuration.refresh()
         if changed:
             log.info("configuration changed")
@@ -427,7 +431,14 @@ class Plane:
             facts,
             self._substrates.unmanaged,
             self._told_of_neighbours,
+            scaling=ScalingViews(
+                on=settings.fleet_autoscaler,
+                live=self.autoscaling.standing,
+                problems=lambda: self.signal_sources.file.problems,
+            ),
         )
+        self.lineages = Lineages(self.store)
+        self.signals = Signals(self.intake)
         self.wishes = Wishes(self.store, self.configuration, self.wakes)
         self.history = History(self.store)
         self.planning = Planning(self.reconciler, on=settings.fleet_reconciler)

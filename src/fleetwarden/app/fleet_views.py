@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from fleetwarden.app import views, wishes
 from fleetwarden.app.identity import Caller, Role, require
+from fleetwarden.app.scaling_views import ScalingViews
 from fleetwarden.controllers.loop import TickState
 from fleetwarden.controllers.publishing import CADENCE as HOST_OBSERVER
 from fleetwarden.controllers.reconciler import CADENCE as LEADING
@@ -72,6 +73,8 @@ class _Rows:
         self.foreign: dict[str, list[views.Item]] = {}
         for one in tx.foreign.standing():
             self.foreign.setdefault(one.service, []).append(wishes.change_view(one))
+        self.scaling = tx.autoscale_rows.all()
+        self.intents = tx.intents.latest_of(names)
         self.active = tx.freezes.active()
         self.freezes = [views.freeze(one) for one in self.active]
         self.open = {
@@ -98,8 +101,10 @@ class FleetViews:
         facts: PlaneFacts,
         unmanaged: Callable[[Collection[str]], Mapping[str, int]],
         neighbours: Callable[[], Sequence[str]] = tuple,
+        scaling: ScalingViews | None = None,
     ) -> None:
-        """`neighbours`: what there is to say of other hosts' planes."""
+        """`neighbours`: what there is to say of other hosts' planes; `scaling`: what the autoscaler says."""
+        self._scaling = scaling or ScalingViews()
         self._neighbours = neighbours
         self._unmanaged = unmanaged
         self._clock = clock
@@ -179,8 +184,7 @@ class FleetViews:
         }
         if service.scaling_error is not None:
             item["scaling_error"] = plain(service.scaling_error)
-        if service.scaling is not None:
-            item["scaling_warning"] = f"{service.source}: nothing consumes the scaling block; the count is left alone"
+        self._scaling.add(item, service, rows.scaling, rows.intents.get(service.name))
         return item
 
     def _standing(self, service: Service, seen: ObservedService | None) -> Standing | None:
@@ -218,7 +222,7 @@ class FleetViews:
             "services_by_status": counts,
             "acting_on": sorted(self.facts.acting),
             "reconciler": "on" if self.facts.reconciler_on else "off",
-            "autoscaler": "off",
+            "autoscaler": "on" if self._scaling.on else "off",
             "last_pass_s": self._since("fleet_reconciler"),
             "freezes": rows.freezes,
             "freeze_file": rows.freeze_file or None,
@@ -298,6 +302,7 @@ class FleetViews:
             told.append("the reconciler is off: nothing is proposed and granted approvals wait (FLEET_RECONCILER=1)")
         if configuration.policy.options.allow_self_approval:
             told.append("the policy allows people to approve their own requests")
+        told += self._scaling.warnings(fleet, reconciler_on=self.facts.reconciler_on)
         told += self._neighbours()
         told += [f"{name}: {state.error}" for name, state in self._ticks.items() if state.error]
         told += [f"{name}: {state.late}" for name, state in self._ticks.items() if state.late]

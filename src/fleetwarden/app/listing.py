@@ -12,6 +12,7 @@ from typing import Any
 from fleetwarden.app import views, wishes
 from fleetwarden.app.captured import capture_view
 from fleetwarden.app.identity import Caller, Role, require
+from fleetwarden.app.intent_views import intent_view
 from fleetwarden.app.rule_texts import rule_text
 from fleetwarden.domain.errors import Misconfigured, NotFound
 from fleetwarden.domain.identifiers import JsonValue, parse_id
@@ -61,6 +62,7 @@ TOPICS: dict[str, Topic] = {
     "approvals": Topic(
         "A", lambda tx, page: tx.approvals.list(page), views.approval, lambda tx, n: tx.approvals.get(n)
     ),
+    "intents": Topic("I", lambda tx, page: tx.intents.list(page), intent_view, lambda tx, n: tx.intents.get(n)),
     "decisions": Topic(
         "D", lambda tx, page: tx.decisions.list(page), views.decision, lambda tx, n: tx.decisions.get(n)
     ),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from fleetwarden.app import views
 from fleetwarden.app.identity import Caller, Role, require
+from fleetwarden.controllers.override_revisions import note_override
 from fleetwarden.controllers.wakes import Wakes
 from fleetwarden.controllers.wishes import answer_changes
 from fleetwarden.domain.desired import ForeignChange, ForeignState, Override
@@ -99,6 +100,7 @@ class Wishes:
                 )
             )
             ended = answer_changes(tx, made)
+            note_override(tx, service, made)
             told = "" if until is None else f" until {rfc3339(until)}"
             self._note(
                 tx,

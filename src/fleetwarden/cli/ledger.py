@@ -17,6 +17,7 @@ from fleetwarden.cli.times import since_of
 __all__ = ["GROUPS"]
 
 _ABOUT = {
+    "intents": "The counts that followed load, revision by revision.",
     "decisions": "What policy decided, and why.",
     "executions": "What was carried out, and how it ended.",
     "actions": "Actions from authorisation to outcome.",

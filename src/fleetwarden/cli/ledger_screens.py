@@ -85,7 +85,16 @@ def _foreign_change(item: Item, now: Any) -> Sequence[object]:
     return item["id"], shown(item["at"], now), what, f"{item['state']}{until}", item.get("writer") or "–", told
 
 
+def _intent(item: Item, now: Any) -> Sequence[object]:
+    what = f"{item['service']} {item['observed']} → {item['desired']}"
+    who = "a person" if item["operation"] == "override" else item["decision_id"]
+    told = localised(str(item.get("note") or ""), now)
+    state = "held by an override" if item["operation"] == "override" else status_word(item["state"])
+    return item["id"], shown(item["at"], now), f"{what} (revision {item['revision']})", state, who, told
+
+
 LAYOUTS: Mapping[str, Layout] = {
+    "intents": Layout(("ID", "TIME", "WHAT", "STATE", "DECISION", "NOTE"), _intent, "no scale intent on record"),
     "decisions": Layout(
         ("ID", "TIME", "WHAT", "VERDICT", "ASKED BY", "LED TO", "WHY"), _decision, "no decision on record"
     ),

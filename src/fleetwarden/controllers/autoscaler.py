@@ -84,6 +84,7 @@ class Autoscaler:
         self._since: Micros = 0  # executions up to here have consumed their streaks
         self._status = ""
         self._why = ""  # why the last tick evaluated nothing
+        self.ticks = 0
         self.paused = False
         self.last: AutoscaleEvaluation | None = None
         self.counts: Counter[str] = Counter()  # services by reason, over all ticks: a metric
@@ -97,6 +98,7 @@ class Autoscaler:
 
     def run(self, fence: LeaseFence) -> AutoscaleEvaluation:
         """One tick under the autoscaler's lease.  Raises Fenced, StoreUnavailable."""
+        self.ticks += 1
         envelopes = self._supervision.envelopes()
         if self.paused or (why := trouble(envelopes.authorities())):
             told = "this plane is stopping" if self.paused else why

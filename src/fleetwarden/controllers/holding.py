@@ -7,6 +7,7 @@ the files to rule again clears it.
 
 from __future__ import annotations
 
+from fleetwarden.controllers.override_revisions import note_override
 from fleetwarden.controllers.wishes import answer_changes
 from fleetwarden.domain.actions import ActionRequest, Kind
 from fleetwarden.domain.desired import Override
@@ -37,6 +38,7 @@ def hold(tx: Tx, request: ActionRequest, service: Service) -> Override | None:
         )
     )
     answer_changes(tx, made)
+    note_override(tx, service, made)
     tx.journal.write(
         topic="override",
         actor=request.requested_by,

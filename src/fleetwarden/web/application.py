@@ -25,6 +25,7 @@ from fleetwarden.web.routes import (
     approvals,
     epochs,
     freezing,
+    intents,
     ledger,
     plane,
     policy,
@@ -32,6 +33,7 @@ from fleetwarden.web.routes import (
     proposing,
     sealed,
     services,
+    signals,
     tokens,
     versions,
     wishes,
@@ -55,6 +57,8 @@ API = (
     wishes.router,
     epochs.router,
     proposing.router,
+    signals.router,
+    intents.router,
 )
 
 

@@ -19,10 +19,12 @@ from fleetwarden.app.explaining import Explaining
 from fleetwarden.app.fleet_views import FleetViews
 from fleetwarden.app.history import History
 from fleetwarden.app.identity import Caller
+from fleetwarden.app.intent_views import Lineages
 from fleetwarden.app.ledger_export import LedgerExport
 from fleetwarden.app.listing import Lists
 from fleetwarden.app.planning import Planning
 from fleetwarden.app.proposing import Proposing
+from fleetwarden.app.signal_views import Signals
 from fleetwarden.app.stopping import Stopping
 from fleetwarden.app.storage import EpochOperations
 from fleetwarden.app.version_views import VersionViews
@@ -53,6 +55,8 @@ class ServedPlane(Protocol):
     history: History
     planning: Planning
     epochs: EpochOperations
+    lineages: Lineages
+    signals: Signals
     diagnosis: Diagnosis
 
     def authenticate(self, secret: str) -> Caller:

@@ -15,6 +15,7 @@ from fleetwarden.domain.actions import ExecutionState, Tier, Verdict
 from fleetwarden.domain.fleet import DesiredState, InstanceStatus, Mode, Presence, ServiceStatus
 from fleetwarden.domain.health import HealthStatus
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState, WorkState
+from fleetwarden.web.schemas_scaling import Evaluation, Intent
 from fleetwarden.web.schemas_wishes import ForeignChange, ServiceOverride
 
 __all__ = [
@@ -348,6 +349,9 @@ class Service(BaseModel):
     notes: list[str]
     freeze: list[Freeze] | None
     scaling_warning: str = ""
+    scaling_error: Json | None = None
+    scaling: Evaluation | None = None
+    intent: Intent | None = None
 
 
 class Explanation(BaseModel):

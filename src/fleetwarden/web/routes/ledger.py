@@ -13,8 +13,8 @@ from starlette.responses import Response
 from fleetwarden.app.listing import TOPICS
 from fleetwarden.domain.actions import ExecutionState, Verdict
 from fleetwarden.domain.desired import ForeignState
-from fleetwarden.domain.lifecycles import ApprovalState, OutboxState, WorkState
-from fleetwarden.web import schemas, schemas_wishes
+from fleetwarden.domain.lifecycles import ApprovalState, IntentState, OutboxState, WorkState
+from fleetwarden.web import schemas, schemas_scaling, schemas_wishes
 from fleetwarden.web.addresses import short_id
 from fleetwarden.web.answers import answer
 from fleetwarden.web.callers import AnyCaller, Plane
@@ -40,6 +40,7 @@ class Listed(NamedTuple):
 _ALL = ("target", "kind", "state")
 LISTED = (
     Listed("approvals", schemas.Approval, schemas.Approval, (*_ALL, "status"), ApprovalState),
+    Listed("intents", schemas_scaling.Intent, schemas_scaling.Intent, _ALL, IntentState),
     Listed("decisions", schemas.Decision, schemas.DecisionWithRule, _ALL, Verdict),
     Listed("executions", schemas.Execution, schemas.ExecutionWithHistory, _ALL, ExecutionState),
     Listed("actions", schemas.Action, schemas.Action, _ALL, OutboxState),

@@ -1,0 +1,85 @@
+"""Signals for people and programs: taking pushed samples, and showing what each declared signal answers now.
+
+Whoever pushes needs the role `ingest`.  A batch is taken whole or refused whole, with a reason for each sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fleetwarden.app.identity import Caller, Role, require
+from fleetwarden.controllers.signal_intake import Rejected, SignalIntake
+from fleetwarden.domain.identifiers import JsonValue, Micros, rfc3339, seconds
+from fleetwarden.domain.signal_authority import SentSample
+from fleetwarden.domain.signal_file import SignalsDocument
+from fleetwarden.domain.signals import NoSample, Pair, Reading
+from fleetwarden.ports.configuration import Configuration
+from fleetwarden.ports.signals import ScalingSignalProvider
+from fleetwarden.ports.stores import Store
+
+__all__ = ["SAMPLES_MAX", "Signals", "readings_of"]
+
+SAMPLES_MAX = 1_000
+
+
+class Signals:
+    """What a running plane offers."""
+
+    def __init__(self, intake: SignalIntake) -> None:
+        self._intake = intake
+
+    def push(self, caller: Caller, samples: Sequence[SentSample]) -> list[Rejected]:
+        """Take a batch; what was wrong with it, or nothing.  Raises Forbidden, StoreUnavailable."""
+        require(caller, Role.INGEST)
+        return self._intake.take(samples)
+
+    def counts(self) -> tuple[int, dict[tuple[str, str], int]]:
+        """Samples taken, and rejections by source and code, since this plane started."""
+        return self._intake.accepted, dict(self._intake.rejections)
+
+
+def readings_of(
+    configuration: Configuration, document: SignalsDocument, provider: ScalingSignalProvider, store: Store
+) -> list[dict[str, JsonValue]]:
+    """Every signal that a service scales on, as its source answers now."""
+    services = configuration.last_good_fleet.services
+    pairs = [
+        Pair(service=name, signal=target.signal)
+        for name, one in sorted(services.items())
+        if one.scaling is not None
+        for target in one.scaling.signals
+    ]
+    asked = {(pair.signal, pair.service) for pair in pairs}
+    for signal, definition in sorted(document.definitions.items()):
+        pairs += [Pair(service=name, signal=signal) for name in definition.services if (signal, name) not in asked]
+    now = store.read(lambda tx: tx.now())
+    answers = provider.signal_values(pairs, now) if pairs else {}
+    return [_told(pair, answers.get(pair), document, now) for pair in pairs]
+
+
+def _told(pair: Pair, reading: Reading | None, document: SignalsDocument, now: Micros) -> dict[str, JsonValue]:
+    definition = document.definition(pair.service, pair.signal)
+    base: dict[str, JsonValue] = {
+        "signal": pair.signal,
+        "service": pair.service,
+        "source": "" if definition is None else definition.source,
+        "unit": None if definition is None else definition.unit,
+        "aggregation": None if definition is None else definition.aggregation.value,
+        "max_age_s": None if definition is None else definition.max_age_s,
+    }
+    if reading is None or isinstance(reading, NoSample):
+        fault = "missing" if reading is None else reading.fault.value
+        reason = "the source did not answer for it" if reading is None else reading.reason
+        age = None if reading is None else reading.age_s
+        return {**base, "value": None, "age_s": age, "observed_at": None, "fault": fault, "reason": reason}
+    age_s = seconds(now - reading.observed_at)
+    stale = definition is not None and age_s > definition.max_age_s
+    return {
+        **base,
+        "value": reading.value,
+        "age_s": round(age_s, 3),
+        "observed_at": rfc3339(reading.observed_at),
+        "fault": "stale" if stale else None,
+        "reason": f"older than its max_age_s, {definition.max_age_s:g} s" if stale and definition else "",
+        "series": reading.series,
+    }
