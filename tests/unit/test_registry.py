@@ -246,7 +246,7 @@ def test_an_override_is_no_reason_to_keep_an_entry_that_is_rejected() -> None:
         ("{name: web, unit: {pol: a}}", "unknown key 'pol' (did you mean 'pool'?)"),
         ("{name: web, unit: {headroom: -1}}", "unit.headroom: -1 is out of range"),
         ("{name: web, unit: {burst_units: 1}}", "unit.burst_units is a part of max_units, which is missing"),
-        ("{name: web, unit: {maintenance: {window: \"22:00-04:00\"}}}", "unit.maintenance: outside is missing: queue"),
+        ('{name: web, unit: {maintenance: {window: "22:00-04:00"}}}', "unit.maintenance: outside is missing: queue"),
         ("{name: web, docker: {}}", "'docker' is not supported yet"),
         ("{name: web, kubernetes: {}}", "'kubernetes' is not supported yet"),
     ],

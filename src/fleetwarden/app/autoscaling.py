@@ -8,24 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from fleetwarden.app import signal_sources
+from fleetwarden.app.intent_views import Lineages
+from fleetwarden.app.scaling_views import ScalingViews
 from fleetwarden.app.settings import Settings
+from fleetwarden.app.signal_views import Signals
 from fleetwarden.controllers.autoscaler import CADENCE, Autoscaler
 from fleetwarden.controllers.autoscaler_report import AutoscaleEvaluation, ServiceEvaluation
 from fleetwarden.controllers.intent_desk import IntentDesk
+from fleetwarden.controllers.intent_recheck import IntentLimits
 from fleetwarden.controllers.loop import Subscription
 from fleetwarden.controllers.reactive import CADENCE as REACTIVE
 from fleetwarden.controllers.reactive import Reactive
 from fleetwarden.controllers.sightings import Sightings
+from fleetwarden.controllers.signal_intake import SignalIntake
 from fleetwarden.controllers.supervision import Supervision
 from fleetwarden.controllers.texts import KeptTexts
 from fleetwarden.controllers.wakes import Wakes
 from fleetwarden.domain.actions import LeaseFence
-from fleetwarden.domain.signals import Definition
 from fleetwarden.ports.configuration import ConfigurationSource
 from fleetwarden.ports.signals import ScalingSignalProvider
 from fleetwarden.ports.stores import Store
 
-__all__ = ["Autoscaling"]
+__all__ = ["Autoscaling", "intent_limits"]
+
+
+def intent_limits(settings: Settings) -> IntentLimits:
+    """What an accepted intent is held against."""
+    return IntentLimits(max_age_s=settings.intent_max_age_s, skew_s=settings.ledger_skew_s)
 
 
 class Autoscaling:
@@ -40,12 +50,12 @@ class Autoscaling:
         supervision: Supervision,
         wakes: Wakes,
         texts: KeptTexts,
-        provider: ScalingSignalProvider,
-        declared: Callable[[str, str], Definition | None],
+        injected: ScalingSignalProvider | None,
         *,
         acting: frozenset[str],
     ) -> None:
         self._settings = settings
+        self.sources = signal_sources.build(settings, store, injected)
         self.desk = IntentDesk(store, configuration, wakes, texts, skew_s=settings.ledger_skew_s)
         self.autoscaler = Autoscaler(
             store,
@@ -53,13 +63,20 @@ class Autoscaling:
             sightings,
             supervision,
             self.desk,
-            provider,
-            declared=declared,
+            self.sources.provider,
+            declared=self.sources.declared,
             acting=acting,
             actions_max=settings.fleet_reconciler_max_actions,
             max_age_s=settings.intent_max_age_s,
         )
         self.reactive = Reactive(store, wakes)
+        file = self.sources.file
+        intake = SignalIntake(
+            store, configuration, file.current, self.sources.authenticator, taken=self.reactive.pushed
+        )
+        self.signals = Signals(intake, store, configuration, file.current, self.sources.provider)
+        self.lineages = Lineages(store)
+        self.views = ScalingViews(on=settings.fleet_autoscaler, live=self.standing, problems=lambda: file.problems)
 
     def subscriptions(self, stopping: Callable[[], bool]) -> Sequence[Subscription]:
         """What runs: nothing unless FLEET_AUTOSCALER says so."""

@@ -18,26 +18,25 @@ from fleetwarden.adapters.files.checkpoints import CheckpointFile
 from fleetwarden.adapters.notify import JournalNotifier
 from fleetwarden.adapters.substrates.dry_run import DryRunActuator
 from fleetwarden.adapters.system import SystemClock, SystemIds
-from fleetwarden.app import first_token, signal_sources, substrates
+from fleetwarden.app import first_token, substrates
 from fleetwarden.app.administration import Administration
 from fleetwarden.app.approving import Approving
-from fleetwarden.app.autoscaling import Autoscaling
+from fleetwarden.app.autoscaling import Autoscaling, intent_limits
 from fleetwarden.app.diagnosis import Diagnosis
 from fleetwarden.app.explaining import Explaining
 from fleetwarden.app.fleet_views import FleetViews, PlaneFacts
 from fleetwarden.app.history import History
 from fleetwarden.app.identity import Caller, authenticate, authenticate_digest
 from fleetwarden.app.injection import injected
-from fleetwarden.app.intent_views import Lineages
 from fleetwarden.app.ledger_export import LedgerExport
+from fleetwarden.app.limits import executor_limits, fleet_id
 from fleetwarden.app.listing import Lists
+from fleetwarden.app.metrics import Metrics
 from fleetwarden.app.neighbours import neighbours_of
 from fleetwarden.app.offline import Offline, configuration_of, evidence_age_s
 from fleetwarden.app.planning import Planning
 from fleetwarden.app.proposing import Proposing
-from fleetwarden.app.scaling_views import ScalingViews
 from fleetwarden.app.settings import Settings
-from fleetwarden.app.signal_views import Signals
 from fleetwarden.app.stopping import Stopping
 from fleetwarden.app.storage import EpochOperations, open_migrated
 from fleetwarden.app.version_views import VersionViews
@@ -47,12 +46,11 @@ from fleetwarden.controllers.approvals import WORK_KIND as APPROVED_ACTION
 from fleetwarden.controllers.approvals import ApprovalDesk
 from fleetwarden.controllers.capturing import Capturing
 from fleetwarden.controllers.executor import CADENCE as EXECUTOR
-from fleetwarden.controllers.executor import Executor, ExecutorLimits
+from fleetwarden.controllers.executor import Executor
 from fleetwarden.controllers.expiry import CADENCE as EXPIRY
 from fleetwarden.controllers.expiry import Expiry
 from fleetwarden.controllers.gate import Gate
 from fleetwarden.controllers.intent_authorising import IntentAuthorising
-from fleetwarden.controllers.intent_recheck import IntentLimits
 from fleetwarden.controllers.loop import Loop, Subscription
 from fleetwarden.controllers.messenger import CADENCE as NOTIFIER
 from fleetwarden.controllers.messenger import Messenger
@@ -68,7 +66,6 @@ from fleetwarden.controllers.restraint import Restraint
 from fleetwarden.controllers.sealer import CADENCE as SEALER
 from fleetwarden.controllers.sealer import Sealer
 from fleetwarden.controllers.sightings import Look, Sightings
-from fleetwarden.controllers.signal_intake import SignalIntake
 from fleetwarden.controllers.supervision import Supervision
 from fleetwarden.controllers.wakes import Wakes
 from fleetwarden.controllers.worker import Worker
@@ -79,7 +76,7 @@ from fleetwarden.ports.actuation import FleetActuator
 from fleetwarden.ports.configuration import ConfigurationSource
 from fleetwarden.ports.observation import FleetObserver
 from fleetwarden.ports.signals import ScalingSignalProvider
-from fleetwarden.ports.stores import Store, Tx
+from fleetwarden.ports.stores import Store
 from fleetwarden.ports.system import Clock, IdSource, Notifier
 from fleetwarden.store.opening import require_capabilities
 
@@ -140,7 +137,7 @@ class Plane:
         if self.neighbours is not None:
             self.configuration = self.neighbours.configuration
         self.push: Push | None = None  # there is none yet while the substrates are built
-        built = substrates.build(settings, self.clock, self._fleet_id(), self._ended)
+        built = substrates.build(settings, self.clock, fleet_id(settings, self.store, self.ids), self._ended)
         self._substrates = built
         if self.neighbours is not None and built.observers:
             self.neighbours.register(self.ids.new())
@@ -162,20 +159,6 @@ class Plane:
 
     def _bounded(self, actuator: FleetActuator) -> FleetActuator:
         return actuator if self._by_hand else DeadlineActuator(self.clock, actuator)
-
-    def _fleet_id(self) -> str:
-        """The fleet's name in instance markers: the setting, or one that is made once and stored."""
-        if self.settings.fleet_id:
-            return self.settings.fleet_id
-        fresh = self.ids.new()
-
-        def run(tx: Tx) -> str:
-            known = tx.facts.get("fleet_id")
-            if known is None:
-                tx.facts.put("fleet_id", fresh)
-            return str(known or fresh)
-
-        return self.store.transact("fleet_id", run)
 
     def _ended(self, service: str) -> None:
         """An instance ended: a targeted pass looks at its service at once.  Called from the substrate's thread."""
@@ -213,14 +196,7 @@ class Plane:
             unready=self.readiness.why_not,
             capturing=Capturing(self._evidence),
             holder=self.holder,
-            limits=ExecutorLimits(
-                fence_gap_max_s=settings.fence_gap_max_s,
-                lease_ttl_s=settings.fleet_lease_ttl_s,
-                watch_window_s=window,
-                parallel_max=settings.fleet_executor_threads,
-                converge_s=settings.intent_converge_s,
-                intents=IntentLimits(max_age_s=settings.intent_max_age_s, skew_s=settings.ledger_skew_s),
-            ),
+            limits=executor_limits(settings),
             host=host,
         )
         self.recovery = Recovery(
@@ -254,15 +230,8 @@ class Plane:
             acting=self.acting,
             actions_max=settings.fleet_reconciler_max_actions,
             foreign_hold_s=settings.foreign_hold_s,
-            intents=IntentAuthorising(
-                store,
-                files,
-                self.gate,
-                limits=IntentLimits(max_age_s=settings.intent_max_age_s, skew_s=settings.ledger_skew_s),
-            ),
+            intents=IntentAuthorising(store, files, self.gate, limits=intent_limits(settings)),
         )
-        sources = signal_sources.build(settings, store, self._signals)
-        self.signal_sources = sources
         self.autoscaling = Autoscaling(
             settings,
             store,
@@ -271,13 +240,10 @@ class Plane:
             self.supervision,
             self.wakes,
             self.gate.texts,
-            sources.provider,
-            sources.declared,
+            self._signals,
             acting=self.acting,
         )
-        self.intake = SignalIntake(
-            store, files, sources.file.current, sources.authenticator, taken=self.autoscaling.reactive.pushed
-        )
+        self.signals, self.lineages = self.autoscaling.signals, self.autoscaling.lineages
         handlers = {
             APPROVED_ACTION: self.readiness.gated(self.desk.carry_out),
             deploy_watch.WORK_KIND: deploy_watch.end_watch,
@@ -371,7 +337,7 @@ class Plane:
         return self.recovery.run(fence) + self.executor.run_prepared(fence)
 
     def _reread(self, _: LeaseFence | None) -> bool:
-        self.signal_sources.file.refresh()
+        self.autoscaling.sources.file.refresh()
         changed = self.configuration.refresh()
         if changed:
             log.info("configuration changed")
@@ -391,9 +357,9 @@ class Plane:
         else:
             self.pool.submit(job)
 
-    def _build_operations(self) -> None:
+    def _facts(self) -> PlaneFacts:
         settings = self.settings
-        facts = PlaneFacts(
+        return PlaneFacts(
             version=fleetwarden.__version__,
             store=self.store.health().dialect,
             acting=self.acting,
@@ -404,6 +370,9 @@ class Plane:
             data_dir=str(settings.fleet_data_dir),
             host="" if self.neighbours is None else self.neighbours.host,
         )
+
+    def _build_operations(self) -> None:
+        settings, facts = self.settings, self._facts()
         self.lists = Lists(self.store)
         self.ledger = LedgerExport(self.store, self.checkpoints)
         self.epochs = EpochOperations(self.store)
@@ -431,14 +400,18 @@ class Plane:
             facts,
             self._substrates.unmanaged,
             self._told_of_neighbours,
-            scaling=ScalingViews(
-                on=settings.fleet_autoscaler,
-                live=self.autoscaling.standing,
-                problems=lambda: self.signal_sources.file.problems,
-            ),
+            scaling=self.autoscaling.views,
         )
-        self.lineages = Lineages(self.store)
-        self.signals = Signals(self.intake)
+        self.metrics_open = settings.fleet_metrics_open
+        self.metrics = Metrics(
+            self.clock,
+            self.store,
+            self.configuration,
+            self._sightings,
+            self.supervision,
+            self.loop.states,
+            self.autoscaling,
+        )
         self.wishes = Wishes(self.store, self.configuration, self.wakes)
         self.history = History(self.store)
         self.planning = Planning(self.reconciler, on=settings.fleet_reconciler)
@@ -489,7 +462,7 @@ class Plane:
         ended = self.loop.stop(timeout_s)
         self.pool.shutdown(wait=ended, cancel_futures=True)
         self._substrates.close()
-        self.signal_sources.close()
+        self.autoscaling.sources.close()
         if self.neighbours is not None:
             self.neighbours.close()
         self.store.close()

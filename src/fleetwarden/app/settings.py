@@ -18,7 +18,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -31,6 +30,7 @@ from fleetwarden.adapters.files.documents import read_document
 from fleetwarden.adapters.files.yaml_tree import decode
 from fleetwarden.app import setting_values
 from fleetwarden.app.env_file import parse_env
+from fleetwarden.app.scaling_settings import ScalingSettings
 from fleetwarden.app.secret_files import FILE_SUFFIX, StoreAddress, read_secret
 from fleetwarden.app.setting_values import ACTUATORS, WEAK_TOKEN_CHARACTERS
 from fleetwarden.domain.errors import Misconfigured, Problem
@@ -61,7 +61,7 @@ Host = Annotated[str, AfterValidator(setting_values.host)]
 WebUrl = Annotated[str, AfterValidator(setting_values.web_url)]
 
 
-class Settings(BaseModel):
+class Settings(ScalingSettings):
     """All settings of one plane or one command, valid and frozen.  Paths are absolute.
 
     The name in the environment is each field's alias.
@@ -212,41 +212,6 @@ class Settings(BaseModel):
     )
     deploy_watch_window: Finite = Field(
         default=300.0, ge=1, le=86_400, alias="DEPLOY_WATCH_WINDOW", description="Seconds that a watch lasts."
-    )
-
-    fleet_autoscaler: bool = Field(
-        default=False, alias="FLEET_AUTOSCALER", description="Whether replica counts follow load."
-    )
-    fleet_autoscaler_interval: Finite = Field(
-        default=60.0,
-        ge=1,
-        le=86_400,
-        alias="FLEET_AUTOSCALER_INTERVAL",
-        description="Seconds between passes of the autoscaler.",
-    )
-    scaling_prometheus_url: WebUrl | None = Field(
-        default=None, alias="SCALING_PROMETHEUS_URL", description="The Prometheus that scaling signals are read from."
-    )
-    intent_max_age_s: Finite = Field(
-        default=300.0,
-        ge=1,
-        le=86_400,
-        alias="INTENT_MAX_AGE_S",
-        description="Seconds that an accepted scale intent may wait to be carried out; then it is rejected.",
-    )
-    intent_converge_s: Finite = Field(
-        default=600.0,
-        ge=1,
-        le=86_400,
-        alias="INTENT_CONVERGE_S",
-        description="Seconds that an executed scale intent has until observers saw it hold.",
-    )
-    ledger_skew_s: Finite = Field(
-        default=5.0,
-        ge=0,
-        le=60,
-        alias="LEDGER_SKEW_S",
-        description="Seconds that an execution may be dated ahead and count as now; beyond it cooldowns are unknown.",
     )
 
     # --- features to come: the names and defaults hold already

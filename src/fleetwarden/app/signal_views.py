@@ -5,15 +5,16 @@ Whoever pushes needs the role `ingest`.  A batch is taken whole or refused whole
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fleetwarden.app.identity import Caller, Role, require
 from fleetwarden.controllers.signal_intake import Rejected, SignalIntake
+from fleetwarden.domain.errors import Retryable
 from fleetwarden.domain.identifiers import JsonValue, Micros, rfc3339, seconds
 from fleetwarden.domain.signal_authority import SentSample
 from fleetwarden.domain.signal_file import SignalsDocument
-from fleetwarden.domain.signals import NoSample, Pair, Reading
-from fleetwarden.ports.configuration import Configuration
+from fleetwarden.domain.signals import NoSample, Pair, Reading, SampleFault
+from fleetwarden.ports.configuration import Configuration, ConfigurationSource
 from fleetwarden.ports.signals import ScalingSignalProvider
 from fleetwarden.ports.stores import Store
 
@@ -25,8 +26,25 @@ SAMPLES_MAX = 1_000
 class Signals:
     """What a running plane offers."""
 
-    def __init__(self, intake: SignalIntake) -> None:
+    def __init__(
+        self,
+        intake: SignalIntake,
+        store: Store,
+        configuration: ConfigurationSource,
+        document: Callable[[], SignalsDocument],
+        provider: ScalingSignalProvider,
+    ) -> None:
         self._intake = intake
+        self._store = store
+        self._configuration = configuration
+        self._document = document
+        self._provider = provider
+
+    def readings(self, caller: Caller) -> dict[str, JsonValue]:
+        """What every signal answers now.  Raises Forbidden, Retryable (the source cannot be asked)."""
+        require(caller, Role.VIEWER)
+        found = readings_of(self._configuration.current(), self._document(), self._provider, self._store)
+        return {"items": found}
 
     def push(self, caller: Caller, samples: Sequence[SentSample]) -> list[Rejected]:
         """Take a batch; what was wrong with it, or nothing.  Raises Forbidden, StoreUnavailable."""
@@ -53,8 +71,15 @@ def readings_of(
     for signal, definition in sorted(document.definitions.items()):
         pairs += [Pair(service=name, signal=signal) for name in definition.services if (signal, name) not in asked]
     now = store.read(lambda tx: tx.now())
-    answers = provider.signal_values(pairs, now) if pairs else {}
+    try:
+        answers = provider.signal_values(pairs, now) if pairs else {}
+    except Retryable as error:
+        return [_told(pair, _failed(pair, str(error)), document, now) for pair in pairs]
     return [_told(pair, answers.get(pair), document, now) for pair in pairs]
+
+
+def _failed(pair: Pair, why: str) -> Reading:
+    return NoSample(service=pair.service, signal=pair.signal, fault=SampleFault.SOURCE_FAILED, reason=why)
 
 
 def _told(pair: Pair, reading: Reading | None, document: SignalsDocument, now: Micros) -> dict[str, JsonValue]:

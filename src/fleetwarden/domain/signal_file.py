@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from urllib.parse import urlsplit
 
 from fleetwarden.domain.actions import Record
 from fleetwarden.domain.identifiers import name_problem
@@ -24,6 +23,9 @@ QUERY_BYTES_MAX = 4096
 SOURCES_MAX = 16
 SIGNALS_MAX = 4096
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}")
+_URL = re.compile(
+    r"https?://[A-Za-z0-9.\-]+(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~/\-]*)?|https?://\[[0-9A-Fa-f:.]+\](?::[0-9]{1,5})?/?"
+)
 _LABEL = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _SELECTOR = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]*(?:\s*\{[^{}]*\})?\s*")
 _SIGNAL = ("source", "kind", "query", "by", "age_of", "aggregation", "unit", "max_age_s", "scope", "services")
@@ -170,13 +172,12 @@ def _part(
 
 
 def _url_problem(url: str) -> str | None:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        return f"{url!r} is no address such as http://127.0.0.1:9090"
-    if parts.username or parts.password:
+    if "@" in url.split("//", 1)[-1].split("/", 1)[0]:
         return "a password in an address ends up in logs: give basic or bearer_file"
-    if parts.query or parts.fragment:
+    if "?" in url or "#" in url:
         return "an address here has no query: /api/v1/query is added to it"
+    if not _URL.fullmatch(url):
+        return f"{url!r} is no address such as http://127.0.0.1:9090"
     return None
 
 

@@ -57,8 +57,8 @@ class Intents(Protocol):
 
         Only if `expected_revision` is the latest revision of its service (0: there is none): else StaleRevision, unless
         the latest is this very intent (same intent_id and idempotency_key), which is returned as it stands.  While the
-        latest one's outbox record is running or recovery_pending: Conflict (PRO-2 of the register is the caller's test;
-        this is its net).  Raises Refused for a revision that is not expected_revision + 1.
+        latest one's outbox record is running or recovery_pending: Conflict.  Raises Refused for a revision that is not
+        expected_revision + 1.
         """
 
     def latest(self, service: str) -> IntentRow | None: ...

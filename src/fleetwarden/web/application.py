@@ -27,6 +27,7 @@ from fleetwarden.web.routes import (
     freezing,
     intents,
     ledger,
+    metrics,
     plane,
     policy,
     probes,
@@ -92,6 +93,7 @@ def create_app(
     for router in API:
         app.include_router(router, prefix=PREFIX, dependencies=[Depends(caller_of)])
     app.include_router(probes.router)
+    app.include_router(metrics.router)
     app.include_router(page.router)
     app.add_exception_handler(FleetError, answer_to_error)
     app.add_exception_handler(HTTPException, answer_to_http_exception)

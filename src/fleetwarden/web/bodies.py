@@ -51,7 +51,19 @@ def json_body(model: type[B]) -> Any:
 def documented(model: type[ClosedBody]) -> dict[str, Any]:
     """What OpenAPI has to say of a body that a route reads by itself."""
     schema = model.model_json_schema()
+    schema = _inlined(schema, schema.pop("$defs", {}))
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def _inlined(schema: Any, parts: dict[str, Any]) -> Any:
+    """The schema with its parts in their places: a reference inside a body's schema would point to nowhere."""
+    if isinstance(schema, list):
+        return [_inlined(one, parts) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return _inlined(parts[str(schema["$ref"]).rsplit("/", 1)[-1]], parts)
+    return {name: _inlined(one, parts) for name, one in schema.items()}
 
 
 def parsed_json(body: bytes) -> JsonValue:

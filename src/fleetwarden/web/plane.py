@@ -22,6 +22,7 @@ from fleetwarden.app.identity import Caller
 from fleetwarden.app.intent_views import Lineages
 from fleetwarden.app.ledger_export import LedgerExport
 from fleetwarden.app.listing import Lists
+from fleetwarden.app.metrics import Metrics
 from fleetwarden.app.planning import Planning
 from fleetwarden.app.proposing import Proposing
 from fleetwarden.app.signal_views import Signals
@@ -57,6 +58,8 @@ class ServedPlane(Protocol):
     epochs: EpochOperations
     lineages: Lineages
     signals: Signals
+    metrics: Metrics
+    metrics_open: bool
     diagnosis: Diagnosis
 
     def authenticate(self, secret: str) -> Caller:

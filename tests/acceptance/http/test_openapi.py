@@ -50,6 +50,7 @@ WITHOUT_INPUT = {
         "/freeze",
         "/health",
         "/plan",
+        "/signals",
         "/policy",
         "/recover",
         "/services",

@@ -12,6 +12,7 @@ from tests.acceptance.http.world import API, World
 
 LOOK = {Role.VIEWER, Role.OPERATOR, Role.APPROVER, Role.ADMIN}
 OPERATE = {Role.OPERATOR, Role.ADMIN}
+PUSH = {Role.INGEST, Role.ADMIN}
 APPROVE = {Role.APPROVER, Role.ADMIN}
 ADMINISTER = {Role.ADMIN}
 ANYBODY = set(Role)
@@ -25,8 +26,14 @@ LISTS = (
     "freezes",
     "service_overrides",
     "foreign",
+    "intents",
     "journal",
 )
+SAMPLES = {
+    "samples": [
+        {"source": "app", "service": "web", "kind": "queue", "value": 1, "aggregation": "fleet_total", "unit": "items"}
+    ]
+}
 RULE = {"rule": {"kind": "restart_service", "target": "web", "tier": "forbidden"}}
 
 # Every route that asks for a token: who may, and a request that is valid for those who may.
@@ -45,6 +52,9 @@ MATRIX: dict[tuple[str, str], tuple[set[Role], Any]] = {
     **{("get", f"/{topic}"): (LOOK, None) for topic in LISTS},
     **{("get", f"/{topic}/{{id}}"): (LOOK, None) for topic in LISTS},
     ("post", "/actions"): (OPERATE, {"kind": "restart_service", "target": "web", "reason": "stuck"}),
+    ("post", "/signals"): (PUSH, SAMPLES),
+    ("get", "/signals"): (LOOK, None),
+    ("get", "/intents/{id}/lineage"): (LOOK, None),
     ("post", "/approvals/grant"): (APPROVE, {"job_id": "77", "decision": "approved"}),
     ("post", "/approvals/reject"): (APPROVE, {"job_id": "77"}),
     ("get", "/freeze"): (LOOK, None),
@@ -91,7 +101,7 @@ def test_beside_these_there_are_the_probes_the_document_and_the_page(world: Worl
     asked = {f"{API}{path}" for _, path in MATRIX}
     open_to_all = {one.path for one in iter_route_contexts(world.app.routes)} - asked
     pages = {"/", "/login", "/logout", "/page/approvals", "/page/freeze", "/static/page.css"}
-    assert open_to_all == {"/livez", "/readyz", "/api/openapi.json", *pages}
+    assert open_to_all == {"/livez", "/readyz", "/metrics", "/api/openapi.json", *pages}
 
 
 @pytest.mark.req("RUN-3")

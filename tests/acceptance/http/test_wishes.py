@@ -105,7 +105,7 @@ def test_only_an_override_sets_the_count_of_a_service_with_a_scaling_block(tmp_p
     try:
         world.substrate.boot("web", 2)
         world.look()
-        assert service(world)["reason_code"] == "count_not_ours"
+        assert service(world)["reason_code"] == "follows_load"
         assert put(world, replicas=3).status_code == 200
         later(world)
         assert len(world.substrate.instances("web")) == 3

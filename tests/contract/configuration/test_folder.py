@@ -291,7 +291,6 @@ def test_a_bad_registry_does_not_touch_the_policy_and_the_other_way_round(folder
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("signals.yml", "signals are not supported yet: nothing in this file has an effect"),
         ("notify.yml", "notification targets are not supported yet: nothing in this file has an effect"),
         ("fleet.yaml", "is not read (did you mean fleet.yml?)"),
         ("policy.yaml", "is not read (did you mean policy.yml?)"),

@@ -23,6 +23,7 @@ EXPECTED = {
     errors.Conflict("moved"): 409,
     errors.IllegalMove("moved"): 409,
     errors.TargetBusy("busy"): 409,
+    errors.StaleRevision("stale"): 409,
     errors.OutboxConflict("other"): 409,
     errors.Retryable("later"): 503,
     errors.StoreUnavailable("gone"): 503,

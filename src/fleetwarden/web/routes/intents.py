@@ -16,6 +16,7 @@ __all__ = ["Lineage", "router"]
 
 router = APIRouter(tags=["ledger"], dependencies=[Depends(no_query)])
 Json = dict[str, Any]
+ID = Path(json_schema_extra={"pattern": "^(I-)?[0-9]{1,18}$"}, examples=["I-12"])  # or the intent's own digest
 
 
 class Lineage(BaseModel):
@@ -39,7 +40,7 @@ class Lineage(BaseModel):
 def intent_lineage(
     caller: AnyCaller,
     plane: Plane,
-    id: str = Path(pattern=r"^([Ii]-)?[0-9]{1,18}$|^sha256:[0-9a-f]{64}$"),  # noqa: A002 - the address's own word
+    id: str = ID,  # noqa: A002 - the address's own word
 ) -> Response:
     """Intent, decision, approval, outbox record, executions, observations, outcome, watch and notices."""
     return answer(plane.lineages.lineage(caller, id))

@@ -73,6 +73,28 @@ class RefusedBatch(BaseModel):
     errors: list[RefusedSample]
 
 
+class SignalReading(BaseModel):
+    """What one signal of one service answers now; `fault` null: a usable value."""
+
+    signal: str
+    service: str
+    value: float | None
+    unit: str | None
+    age_s: float | None
+    fault: str | None
+    reason: str
+
+
+class SignalReadings(BaseModel):
+    items: list[SignalReading]
+
+
+@router.get("/signals", response_model=SignalReadings)
+def check_signals(caller: AnyCaller, plane: Plane) -> Response:
+    """Ask every source for what services scale on, now."""
+    return answer(plane.signals.readings(caller))
+
+
 @router.post(
     "/signals",
     status_code=202,
