@@ -54,7 +54,7 @@ class Autoscaling:
         *,
         acting: frozenset[str],
     ) -> None:
-        self._settings = settings
+        self.settings = settings
         self.sources = signal_sources.build(settings, store, injected)
         self.desk = IntentDesk(store, configuration, wakes, texts, skew_s=settings.ledger_skew_s)
         self.autoscaler = Autoscaler(
@@ -80,7 +80,7 @@ class Autoscaling:
 
     def subscriptions(self, stopping: Callable[[], bool]) -> Sequence[Subscription]:
         """What runs: nothing unless FLEET_AUTOSCALER says so."""
-        if not self._settings.fleet_autoscaler:
+        if not self.settings.fleet_autoscaler:
             return ()
 
         def tick(fence: LeaseFence | None) -> AutoscaleEvaluation:
@@ -88,7 +88,7 @@ class Autoscaling:
             self.autoscaler.paused = stopping()
             return self.autoscaler.run(fence)
 
-        interval = self._settings.fleet_autoscaler_interval
+        interval = self.settings.fleet_autoscaler_interval
         return (
             Subscription(name=CADENCE, interval_s=interval, run=tick),
             Subscription(name=REACTIVE, interval_s=1.0, run=lambda _: self.reactive.run(), leased=False, vital=False),

@@ -272,9 +272,11 @@ class Plane:
 
     def _subscriptions(self) -> list[Subscription]:
         """Everything that runs.  Read this to know what a plane does."""
-        settings = self.settings
+        settings, shared = self.settings, self.neighbours  # one plane executes for the fleet, or one for each host
         every = [
-            Subscription(name=EXECUTOR, interval_s=1.0, run=self._execute, shard=self._shard()),
+            Subscription(
+                name=EXECUTOR, interval_s=1.0, run=self._execute, shard="0" if shared is None else shared.host
+            ),
             Subscription(name="worker", interval_s=1.0, run=lambda _: self.worker.run(), leased=False),
             Subscription(name="configuration", interval_s=settings.fleet_config_poll_s, run=self._reread, leased=False),
             Subscription(name=NOTIFIER, interval_s=5.0, run=self.messenger.run, vital=False),
@@ -298,18 +300,9 @@ class Plane:
             every.append(Subscription(name=OBSERVATION, interval_s=interval, run=self._observe, leased=False))
         return every
 
-    def _told_of_neighbours(self) -> list[str]:
-        return [] if self.neighbours is None else self.neighbours.warnings(evidence_age_s(self.settings))
-
-    def _shard(self) -> str:
-        """Who executes: one plane for the fleet, or one for each host."""
-        return "0" if self.neighbours is None else self.neighbours.host
-
     def _looked(self, services: Sequence[Service], look: Look) -> None:
         """Health rests on looks also where another plane leads."""
-        used = {one.substrate for one in services}
-        asked = {one.name: one.substrates for one in self._sightings.observers if one.substrates & used}
-        self.supervision.observed(look.at, asked, look.failed, errors=look.errors)
+        self.supervision.observed(look.at, self._sightings.asked(services), look.failed, errors=look.errors)
 
     def _observe(self, _: LeaseFence | None) -> int:
         """Where no reconciler looks: for people to see, and so that health is known."""
@@ -372,10 +365,9 @@ class Plane:
         )
 
     def _build_operations(self) -> None:
-        settings, facts = self.settings, self._facts()
-        self.lists = Lists(self.store)
+        settings, facts, shared = self.settings, self._facts(), self.neighbours
+        self.lists, self.epochs, self.history = Lists(self.store), EpochOperations(self.store), History(self.store)
         self.ledger = LedgerExport(self.store, self.checkpoints)
-        self.epochs = EpochOperations(self.store)
         self.administration = Administration(
             self.store, self.recovery, self.configuration.freeze_file, lambda: self.configuration.current().fleet
         )
@@ -399,10 +391,9 @@ class Plane:
             self.loop.states,
             facts,
             self._substrates.unmanaged,
-            self._told_of_neighbours,
+            lambda: [] if shared is None else shared.warnings(evidence_age_s(settings)),
             scaling=self.autoscaling.views,
         )
-        self.metrics_open = settings.fleet_metrics_open
         self.metrics = Metrics(
             self.clock,
             self.store,
@@ -413,7 +404,6 @@ class Plane:
             self.autoscaling,
         )
         self.wishes = Wishes(self.store, self.configuration, self.wakes)
-        self.history = History(self.store)
         self.planning = Planning(self.reconciler, on=settings.fleet_reconciler)
         self.diagnosis = Diagnosis(
             self.store, self.clock, self.supervision, self.loop.states, self.loop.leased, facts.fallbacks
@@ -428,7 +418,7 @@ class Plane:
             self._sightings,
             self.gate,
             self.reconciler,
-            here=lambda service: self.neighbours is None or self.neighbours.configuration.is_here(service),
+            here=lambda service: shared is None or shared.configuration.is_here(service),
         )
 
     def authenticate(self, secret: str) -> Caller:

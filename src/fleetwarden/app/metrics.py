@@ -69,6 +69,7 @@ class Metrics:
         self._supervision = supervision
         self._ticks = ticks
         self._autoscaling = autoscaling
+        self.open_to_all = autoscaling.settings.fleet_metrics_open
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
 

@@ -155,7 +155,7 @@ class Reconciler:
         services = [] if configuration.fleet.error else list(configuration.fleet.services.values())
         look = self._sightings.look(services)
         self._supervision.configured(look.at, configuration)
-        self._supervision.observed(look.at, self._asked(services), look.failed, errors=look.errors)
+        self._supervision.observed(look.at, self._sightings.asked(services), look.failed, errors=look.errors)
         envelopes = self._supervision.envelopes()
         unready = _unready(services, envelopes)
         if self.paused or _none_ready(services, unready, envelopes):
@@ -209,7 +209,7 @@ class Reconciler:
             return None
         needed = {name for one in chosen for name in one.depends_on if name in fleet} - {one.name for one in chosen}
         look = self._sightings.look([*chosen, *(fleet[name] for name in sorted(needed))])
-        self._supervision.observed(look.at, self._asked(chosen), look.failed, errors=look.errors, whole=False)
+        self._supervision.observed(look.at, self._sightings.asked(chosen), look.failed, errors=look.errors, whole=False)
         envelopes = self._supervision.envelopes()
         unready = _unready(chosen, envelopes)
         if self._foreign.run(files, look.seen, fence):
@@ -223,10 +223,6 @@ class Reconciler:
         if not report.quiet:
             self._append(report, fence)
         return report
-
-    def _asked(self, services: Sequence[Service]) -> dict[str, frozenset[str]]:
-        used = {one.substrate for one in services}
-        return {one.name: one.substrates for one in self._sightings.observers if one.substrates & used}
 
     def _propose(
         self,

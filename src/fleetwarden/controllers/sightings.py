@@ -113,6 +113,11 @@ class Sightings:
                 log.warning("no evidence", observer=observer, service=name, age_us=at - answer.observed_at)
         return kept
 
+    def asked(self, services: Sequence[Service]) -> dict[str, frozenset[str]]:
+        """The observers that are asked about these services, with the substrates that each serves."""
+        used = {one.substrate for one in services}
+        return {one.name: one.substrates for one in self.observers if one.substrates & used}
+
     def look_at(self, service: Service) -> ObservedService | None:
         """One service, now."""
         return self.look([service]).seen.get(service.name)

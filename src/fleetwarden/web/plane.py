@@ -59,7 +59,6 @@ class ServedPlane(Protocol):
     lineages: Lineages
     signals: Signals
     metrics: Metrics
-    metrics_open: bool
     diagnosis: Diagnosis
 
     def authenticate(self, secret: str) -> Caller:

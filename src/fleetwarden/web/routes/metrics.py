@@ -22,7 +22,7 @@ router = APIRouter(tags=["probes"])
 )
 def show_metrics(request: Request, plane: Plane) -> Response:
     """Counters and gauges of this plane, in Prometheus' text format."""
-    if not plane.metrics_open:
+    if not plane.metrics.open_to_all:
         _, secret = get_authorization_scheme_param(request.headers.get("authorization"))
         require(plane.authenticate(secret[: SECRET_LENGTH_MAX + 1].strip()), Role.VIEWER)
     return Response(plane.metrics.text(), media_type=CONTENT_TYPE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
@@ -17,6 +17,7 @@ from fleetwarden.web.answers import answer
 from fleetwarden.web.bodies import ClosedBody, documented, json_body
 from fleetwarden.web.callers import AnyCaller, Plane
 from fleetwarden.web.queries import no_query
+from fleetwarden.web.texts import TEXT_PATTERN
 
 __all__ = ["router"]
 
@@ -24,30 +25,34 @@ Time = Annotated[str | None, Field(max_length=64, json_schema_extra={"format": "
 router = APIRouter(tags=["signals"], dependencies=[Depends(no_query)])
 
 
+def _text(low: int, high: int) -> Any:
+    return Field(min_length=low, max_length=high, json_schema_extra={"pattern": TEXT_PATTERN})
+
+
 class PushedAttestation(ClosedBody):
     """`signature`: hex of an HMAC-SHA-256, or base64 of an Ed25519 signature, of the sample's canonical form."""
 
-    key_id: Annotated[str, Field(min_length=1, max_length=128)]
-    signature: Annotated[str, Field(min_length=1, max_length=512)]
+    key_id: Annotated[str, _text(1, 128)]
+    signature: Annotated[str, _text(1, 512)]
 
 
 class PushedSample(ClosedBody):
     """One sample; see the reference of signals for every field."""
 
-    source: Annotated[str, Field(min_length=1, max_length=128)]
-    service: Annotated[str, Field(min_length=1, max_length=63)]
+    source: Annotated[str, _text(1, 128)]
+    service: Annotated[str, _text(1, 63)]
     kind: Annotated[str, Field(json_schema_extra={"enum": [one.value for one in SignalKind]})]
     value: float | int
     aggregation: Annotated[str, Field(json_schema_extra={"enum": [one.value for one in Aggregation]})]
-    unit: Annotated[str, Field(min_length=1, max_length=64)]
+    unit: Annotated[str, _text(1, 64)]
     sampled_at: Time = None
     event_at: Time = None
-    tenant: Annotated[str, Field(max_length=63)] = ""
-    scale_unit: Annotated[str, Field(max_length=63)] = ""
+    tenant: Annotated[str, _text(0, 63)] = ""
+    scale_unit: Annotated[str, _text(0, 63)] = ""
     freshness_s: float | int = 120.0
     confidence: float | int = 1.0
-    evidence: Annotated[list[str], Field(max_length=8, default_factory=list)]
-    sequence: int | None = None
+    evidence: Annotated[list[Annotated[str, _text(1, 256)]], Field(max_length=8, default_factory=list)]
+    sequence: Annotated[int | None, Field(json_schema_extra={"minimum": 0, "maximum": 2**63 - 1})] = None
     attestation: PushedAttestation | None = None
 
 
@@ -99,7 +104,7 @@ def check_signals(caller: AnyCaller, plane: Plane) -> Response:
     "/signals",
     status_code=202,
     response_model=Taken,
-    responses={422: {"model": RefusedBatch}},
+    responses={409: {"model": RefusedBatch}},
     openapi_extra=documented(PushedBatch),
 )
 def push_signals(caller: AnyCaller, plane: Plane, body: Annotated[PushedBatch, json_body(PushedBatch)]) -> Response:
@@ -117,7 +122,7 @@ def push_signals(caller: AnyCaller, plane: Plane, body: Annotated[PushedBatch, j
             for one in plane.signals.push(caller, samples)
         ]
     if refused:
-        return JSONResponse({"errors": refused}, status_code=422)
+        return JSONResponse({"errors": refused}, status_code=409)
     return answer({"accepted": len(samples)}, status=202)
 
 
