@@ -25,6 +25,11 @@ Time = Annotated[str | None, Field(max_length=64, json_schema_extra={"format": "
 router = APIRouter(tags=["signals"], dependencies=[Depends(no_query)])
 
 
+SEQUENCE = Field(
+    json_schema_extra={"anyOf": [{"type": "integer", "minimum": 0, "maximum": 2**63 - 1}, {"type": "null"}]}
+)
+
+
 def _text(low: int, high: int) -> Any:
     return Field(min_length=low, max_length=high, json_schema_extra={"pattern": TEXT_PATTERN})
 
@@ -52,7 +57,7 @@ class PushedSample(ClosedBody):
     freshness_s: float | int = 120.0
     confidence: float | int = 1.0
     evidence: Annotated[list[Annotated[str, _text(1, 256)]], Field(max_length=8, default_factory=list)]
-    sequence: Annotated[int | None, Field(json_schema_extra={"minimum": 0, "maximum": 2**63 - 1})] = None
+    sequence: Annotated[int | float | None, SEQUENCE] = None
     attestation: PushedAttestation | None = None
 
 
@@ -147,11 +152,20 @@ def _sample(one: PushedSample) -> SentSample:
         freshness_s=float(one.freshness_s),
         confidence=float(one.confidence),
         evidence=tuple(one.evidence),
-        sequence=one.sequence,
+        sequence=_whole(one.sequence),
         attestation=None
         if attestation is None
         else Attestation(key_id=attestation.key_id, signature=attestation.signature),
     )
+
+
+def _whole(value: float | None) -> int | None:
+    """JSON knows no whole numbers: 3.0 is one."""
+    if value is None:
+        return None
+    if value != int(value):
+        raise ValueError("sequence: a whole number is needed")
+    return int(value)
 
 
 def _time(field: str, text: str | None) -> Micros | None:

@@ -1,0 +1,472 @@
+"""Load becomes replicas through intents, on both databases: one writer, one side effect, a reason for every refusal."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from fleetwarden.controllers.autoscaler import CADENCE
+from fleetwarden.controllers.autoscaler_wishes import Mover, Movers
+from fleetwarden.controllers.intent_desk import PutAnswer
+from fleetwarden.controllers.override_revisions import note_override
+from fleetwarden.domain.actions import Tier
+from fleetwarden.domain.fleet import DesiredState, Mode
+from fleetwarden.domain.lifecycles import ApprovalState, IntentState, OutboxState
+from fleetwarden.domain.signals import SampleFault
+from fleetwarden.ports.desired import OverrideDraft
+from fleetwarden.ports.intents import IntentRow
+from fleetwarden.ports.stores import Page, WorkDraft
+from fleetwarden.testing import Answer, Delivery, a_policy, a_service
+from tests.contract.pipeline.conftest import Bench
+from tests.contract.pipeline.scaling import Scaling, scaled
+from tests.contract.store.conftest import Database, sqlite
+
+__all__ = ["sqlite"]  # the fixture
+
+
+@pytest.fixture
+def timed(sqlite: Database) -> Bench:
+    """Where the store goes by the clock that a test moves."""
+    made = Bench(sqlite.open(), sqlite.clock)
+    made.substrate.boot("web", 2)
+    return made
+
+
+ASKING = a_policy(Tier.APPROVAL_REQUIRED)
+FORBIDDING = a_policy(Tier.FORBIDDEN)
+
+
+@pytest.mark.req("AUT-2", "AUT-6", "AUT-9", "AUT-21", "ORC-7")
+def test_load_becomes_replicas_and_is_watched_until_it_holds(bench: Bench) -> None:
+    world = Scaling(bench)
+    world.load(45)
+    report = world.tick()
+    assert [one.answer for one in report.verdicts] == ["accepted"]
+    assert (world.count(), world.states()) == (2, ["intent_accepted"])  # a tick alone changes nothing
+    bench.look()
+    bench.act()
+    assert (world.count(), world.states()) == (5, ["executed"])
+    bench.clock.advance(1)
+    bench.look()
+    assert world.states() == ["observed"]
+    bench.clock.advance(1)
+    bench.look()
+    assert world.states() == ["verified"]
+    [row] = world.intents()
+    assert row.action_seq is not None
+    action = row.action_seq
+    record = bench.store.read(lambda tx: tx.outbox.get(action))
+    assert record.decision_seq == row.decision_seq
+    assert len(bench.decisions()) == 1  # one decision for the whole of it
+
+
+@pytest.mark.req("AUT-11", "AUT-21")
+def test_without_an_accepted_intent_the_reconciler_leaves_the_count_alone(timed: Bench) -> None:
+    world = Scaling(timed)  # declared with 2 replicas
+    timed.substrate.boot("web", 4)
+    timed.settle_down()
+    assert (world.count(), timed.records()) == (4, [])
+    for state in (IntentState.REJECTED, IntentState.FAILED, IntentState.SUPERSEDED):
+        world.load(world.count() * 10 + 11)
+        world.tick(200)
+        row = world.intents()[0]
+        assert row.state is IntentState.INTENT_ACCEPTED
+        _move(timed, row, state)
+        timed.settle_down()
+        assert (world.count(), timed.records()) == (4, [])
+
+
+@pytest.mark.req("AUT-13", "ASC-6", "ASC-20", "ORC-5", "PRO-4")
+def test_the_cooldown_is_the_ledgers_and_survives_a_restart_to_its_very_end(timed: Bench) -> None:
+    world = Scaling(timed)
+    world.load(45)
+    world.round()
+    done = timed.executions()[0].at
+    world.load(60)
+    world.restart()
+    while timed.clock.now() + 15_000_000 < done + 100_000_000:
+        world.tick()
+        assert world.code() == "skip_cooldown"
+    left = (done + 100_000_000 - timed.clock.now()) / 1e6
+    world.tick(left)
+    assert world.intents()[0].state is IntentState.INTENT_ACCEPTED
+
+
+@pytest.mark.req("AUT-8", "AUT-10", "ASC-20")
+def test_dry_runs_and_failures_consume_no_cooldown(bench: Bench) -> None:
+    world = Scaling(bench, scaled(mode=Mode.DRY_RUN))
+    world.load(45)
+    world.round()
+    assert (world.states(), world.count()) == (["simulated"], 2)
+    world.round()
+    assert world.states() == ["simulated"]  # the same again would only be noise
+    world.declare(scaled())
+    bench.substrate._deliver = lambda _: Delivery(answer=Answer.REFUSED)
+    world.round()
+    assert world.states() == ["simulated", "failed"]
+    bench.substrate._deliver = lambda _: Delivery()
+    world.round()
+    assert world.states()[-1] == "executed"
+
+
+@pytest.mark.req("AUT-22", "POL-2")
+def test_the_same_wish_makes_no_new_revision_and_another_one_takes_its_place(bench: Bench) -> None:
+    world = Scaling(bench)
+    world.load(45)
+    world.tick()
+    world.tick()
+    assert (world.states(), world.code()) == (["intent_accepted"], "intent_stands")
+    assert len(bench.decisions()) == 1
+    world.load(31)
+    world.tick()
+    assert world.states() == ["superseded", "intent_accepted"]
+    bench.look()
+    bench.act()
+    assert (world.count(), bench.calls()) == (4, 1)
+
+
+@pytest.mark.req("AUT-3", "AUT-23", "ASC-17", "PRO-16")
+def test_a_person_is_asked_once_and_the_grant_carries_the_intent_out(bench: Bench) -> None:
+    world = Scaling(bench, policy=ASKING)
+    world.load(45)
+    for _ in range(4):
+        world.round()
+    [approval] = bench.approvals()
+    assert (world.states(), world.code(), len(bench.decisions())) == (["proposed"], "intent_stands", 1)
+    bench.desk.grant(approval.seq, by="ann", reason="fine")
+    bench.settle_down(3)
+    assert (world.count(), world.states()[0] in ("executed", "observed", "verified")) == (5, True)
+    assert [one.status for one in bench.approvals()] == [ApprovalState.CLOSED]
+    assert bench.calls() == 1
+
+
+@pytest.mark.req("AUT-5", "AUT-22")
+def test_a_no_ends_the_intent_and_it_is_not_asked_again_before_the_cooldown(timed: Bench) -> None:
+    world = Scaling(timed, policy=ASKING)
+    world.load(45)
+    world.round()
+    timed.desk.reject(timed.approvals()[0].seq, by="ann", reason="no")
+    assert world.states() == ["rejected"]
+    world.round()
+    assert (world.states(), world.code()) == (["rejected"], "skip_cooldown")
+    world.round(100)
+    assert world.states() == ["rejected", "proposed"]
+
+
+@pytest.mark.req("AUT-5", "PRO-11")
+def test_an_approval_that_expires_ends_its_intent(timed: Bench) -> None:
+    world = Scaling(timed, policy=a_policy(Tier.APPROVAL_REQUIRED, approval_expires_s=30))
+    world.load(45)
+    world.round()
+    timed.clock.advance(31)
+    timed.look()
+    assert world.states() == ["rejected"]
+    assert [one.status for one in timed.approvals()] == [ApprovalState.EXPIRED]
+
+
+@pytest.mark.req("AUT-22", "POL-12")
+def test_while_a_person_is_asked_another_count_waits_and_the_other_way_does_not(bench: Bench) -> None:
+    world = Scaling(bench, scaled(scale_down_stabilization_samples=1), policy=ASKING)
+    world.load(45)
+    world.round()
+    world.load(55)
+    world.round()
+    assert (world.states(), world.code(), len(bench.approvals())) == (["proposed"], "waiting_for_approval", 1)
+    world.load(3)
+    world.round()
+    assert world.states() == ["superseded", "proposed"]
+    assert [one.status for one in reversed(bench.approvals())] == [ApprovalState.SUPERSEDED, ApprovalState.PENDING]
+
+
+@pytest.mark.req("AUT-23", "PRO-13")
+def test_what_policy_forbids_by_now_is_rejected_and_its_grant_voided(bench: Bench) -> None:
+    world = Scaling(bench, policy=ASKING)
+    world.load(45)
+    world.round()
+    bench.desk.grant(bench.approvals()[0].seq, by="ann", reason="fine")
+    world.declare(scaled(), policy=FORBIDDING)
+    bench.settle_down()
+    assert (world.count(), world.states()) == (2, ["rejected"])
+    assert [one.status for one in bench.approvals()] == [ApprovalState.VOIDED]
+
+
+@pytest.mark.req("AUT-23", "PRO-1")
+def test_a_freeze_lets_an_accepted_intent_wait_and_its_age_ends_it(timed: Bench) -> None:
+    world = Scaling(timed)
+    world.load(45)
+    world.tick()
+    timed.store.transact("freeze", lambda tx: tx.freezes.add(owner="ann", reason="lunch"))
+    timed.settle_down()
+    assert (world.count(), world.states()) == (2, ["intent_accepted"])
+    timed.clock.advance(301)
+    timed.look()
+    assert (world.count(), world.states()) == (2, ["rejected"])
+
+
+@pytest.mark.req("AUT-6")
+@pytest.mark.parametrize("state", [IntentState.SUPERSEDED, IntentState.REJECTED])
+def test_an_intent_that_moved_right_before_the_call_is_not_carried_out(bench: Bench, state: IntentState) -> None:
+    world = Scaling(bench)
+    world.load(45)
+    world.tick()
+    bench.look()
+    [record] = bench.records()
+    assert record.state is OutboxState.PREPARED
+    row = world.intents()[0]
+    bench.store.transact("late", lambda tx: tx.intents.move(row, state))
+    bench.act()
+    assert (bench.calls(), world.count()) == (0, 2)
+    assert [one.state for one in bench.records()] == [OutboxState.ABANDONED]
+
+
+@pytest.mark.req("AUT-6", "AUT-20")
+def test_a_world_that_moved_on_supersedes_the_intent(bench: Bench) -> None:
+    world = Scaling(bench)
+    world.load(45)
+    world.tick()
+    bench.look()
+    bench.substrate.boot("web", 5)  # somebody was quicker
+    bench.act()
+    assert (bench.calls(), world.states()) == (0, ["superseded"])
+
+
+@pytest.mark.req("AUT-10", "PRO-2", "AUT-13")
+def test_an_unknown_outcome_is_settled_by_evidence_and_nothing_is_put_until_then(bench: Bench) -> None:
+    world = Scaling(bench)
+    bench.substrate._deliver = lambda _: Delivery(answer=Answer.LOST)
+    world.load(45)
+    world.round()
+    assert world.states() == ["recovery_pending"]
+    world.load(60)
+    world.tick()
+    assert world.code() in ("busy", "skip_unknown_cooldown")
+    assert len(world.intents()) == 1
+    bench.substrate._deliver = lambda _: Delivery()
+    bench.clock.advance(5)
+    bench.act()
+    assert world.states()[0] == "executed"
+    assert bench.calls() == 1
+
+
+@pytest.mark.req("AUT-9")
+def test_what_is_never_seen_to_hold_fails_once_and_people_are_told(timed: Bench) -> None:
+    world = Scaling(timed)
+    world.load(45)
+    world.round()
+    timed.substrate.blurred.add("web")
+    for _ in range(5):
+        timed.clock.advance(150)
+        timed.look()
+    assert world.states() == ["failed"]
+    assert sum("did not get there" in one for one in timed.notices()) == 1
+
+
+@pytest.mark.req("AUT-9")
+def test_a_look_that_contradicts_makes_the_next_that_agrees_the_first(bench: Bench) -> None:
+    world = Scaling(bench)
+    world.load(45)
+    world.round()
+    bench.clock.advance(1)
+    bench.look()
+    bench.substrate.crash("web", 0)
+    bench.clock.advance(1)
+    bench.look()
+    assert world.states() == ["observed"]
+    assert world.intents()[0].convergence.against_at is not None
+    bench.act()  # the replica is restarted
+    bench.clock.advance(30)
+    bench.look()
+    assert world.states() == ["observed"]  # the first look that agrees again
+    bench.clock.advance(1)
+    bench.look()
+    assert world.states() == ["verified"]
+
+
+def _move(bench: Bench, row: IntentRow, state: IntentState) -> None:
+    bench.store.transact("end", lambda tx: tx.intents.move(row, state))
+
+
+def override(bench: Bench, replicas: int) -> None:
+    def run(tx):
+        made = tx.service_overrides.put(
+            OverrideDraft(service="web", replicas=replicas, state=None, reason="sale", by="ann")
+        )
+        return note_override(tx, bench.files.current().fleet.services["web"], made)
+
+    bench.store.transact("override", run)
+
+
+@pytest.mark.req("AUT-12", "PRO-16")
+def test_an_override_takes_a_revision_supersedes_what_waits_and_holds(bench: Bench) -> None:
+    world = Scaling(bench)
+    world.load(45)
+    world.tick()
+    override(bench, 3)
+    assert world.states() == ["superseded", "superseded"]
+    bench.settle_down()
+    world.tick()
+    assert (world.count(), world.code()) == (3, "skip_override")
+    [newest, _] = world.intents()
+    assert (newest.intent.operation.value, newest.intent.revision, newest.intent.desired_replicas) == ("override", 2, 3)
+
+
+@pytest.mark.req("AUT-12")
+def test_what_is_to_be_stopped_is_not_evaluated(bench: Bench) -> None:
+    world = Scaling(bench, scaled(desired=DesiredState.STOPPED))
+    world.load(99)
+    world.tick()
+    assert (world.code(), world.intents()) == ("skip_stopped", [])
+
+
+@pytest.mark.req("AUT-18", "AUT-1")
+@pytest.mark.parametrize("mode", ["external_hpa", "external_keda"])
+def test_where_another_controller_writes_the_count_it_is_only_evaluated(bench: Bench, mode: str) -> None:
+    world = Scaling(bench, scaled(controller_mode=mode))
+    world.load(99)
+    for _ in range(3):
+        world.round()
+    told = world.autoscaler.standing("web")
+    assert told is not None
+    assert (told.code, told.raw, world.intents(), bench.records()) == ("external", 10, [], [])
+    bench.substrate.crash("web", 0)
+    bench.settle_down()
+    assert [one.request.kind for one in bench.records()] == ["restart_service"]
+
+
+@pytest.mark.req("AUT-19")
+def test_a_service_without_a_block_is_not_evaluated(bench: Bench) -> None:
+    world = Scaling(bench, a_service("web", replicas=3))
+    world.tick()
+    assert world.autoscaler.standing("web") is None
+    bench.settle_down()
+    assert world.count() == 3
+
+
+@pytest.mark.req("ASC-5", "ASC-16", "SGP-1")
+def test_shrinking_takes_three_fresh_samples_and_a_bad_one_begins_anew(bench: Bench) -> None:
+    world = Scaling(bench)
+    bench.substrate.boot("web", 5)
+    world.load(10)
+    codes = []
+    for step in range(7):
+        if step == 2:
+            world.signals.set_error("web", "q", SampleFault.STALE)
+        elif step == 3:
+            world.load(10)
+        world.tick()
+        codes.append(world.code())
+    assert codes == ["stabilizing"] * 2 + ["skip_metrics"] + ["stabilizing"] * 2 + ["intent_accepted", "intent_stands"]
+
+
+@pytest.mark.req("ASC-16")
+def test_samples_in_a_row_survive_a_restart_between_any_two_ticks(bench: Bench) -> None:
+    world = Scaling(bench)
+    bench.substrate.boot("web", 5)
+    world.load(10)
+    for _ in range(3):
+        world.tick()
+        world.restart()
+    assert world.states() == ["intent_accepted"]
+
+
+@pytest.mark.req("ASC-8", "CON-17")
+def test_a_quiet_tick_writes_nothing(bench: Bench) -> None:
+    world = Scaling(bench)
+    world.load(20)
+    for _ in range(2):
+        world.tick()
+    before = _rows(bench)
+    for _ in range(5):
+        assert world.tick().quiet
+    assert _rows(bench) == before
+
+
+def _rows(bench: Bench) -> list[object]:
+    def read(tx):
+        rows = {name: msgspec.structs.replace(one, at=0) for name, one in tx.autoscale_rows.all().items()}
+        return [rows, len(tx.reports.list(_page())), len(tx.journal.list(_page())), len(tx.decisions.list(_page()))]
+
+    return bench.store.read(read)
+
+
+def _page():
+    from fleetwarden.ports.stores import Page
+
+    return Page(limit=500)
+
+
+@pytest.mark.req("ASC-7", "ASC-11", "SGP-2")
+def test_a_source_that_fails_moves_nothing_says_so_and_restarts_go_on(bench: Bench) -> None:
+    world = Scaling(bench)
+    world.signals.fail("prometheus does not answer")
+    world.load(99)
+    world.tick()
+    told = world.autoscaler.standing("web")
+    assert told is not None
+    assert (told.code, world.intents()) == ("skip_metrics", [])
+    assert "prometheus does not answer" in told.reason
+    evidence = bench.supervision.evidence()
+    assert (evidence.autoscaling_ready, evidence.convergence_ready) == (False, True)
+    bench.substrate.crash("web", 0)
+    bench.settle_down()
+    assert [one.request.kind for one in bench.records()] == ["restart_service"]
+
+
+@pytest.mark.req("ASC-17", "ASC-8")
+def test_nobody_starves_and_pending_approvals_cost_nothing(bench: Bench) -> None:
+    services = [scaled(f"s{n}") for n in range(8)]
+    world = Scaling(bench, *services, policy=ASKING)
+    for one in services:
+        bench.substrate.boot(one.name, 2)
+        world.load(45, one.name)
+    first = world.tick()
+    assert (len(first.verdicts), first.deferred) == (5, 3)
+    second = world.tick()
+    assert len(second.verdicts) == 3
+    for _ in range(3):
+        assert world.tick().verdicts == ()
+    assert (len(bench.approvals()), len(bench.decisions())) == (8, 8)
+
+
+@pytest.mark.req("ASC-10")
+def test_during_a_rollout_nothing_is_scaled(bench: Bench) -> None:
+    world = Scaling(bench)
+    world.load(45)
+
+    def deploy(tx):
+        payload = {"action": 7, "service": "web", "kind": "deploy_service"}
+        tx.work.enqueue(WorkDraft(kind="deploy_watch", key="deploy_watch:X-7", payload=payload, target="web"))
+
+    bench.store.transact("watch", deploy)
+    world.tick()
+    assert (world.code(), world.intents()) == ("skip_rollout", [])
+
+
+@pytest.mark.req("REC-13", "POL-9")
+@pytest.mark.parametrize(("up", "watches"), [(True, 1), (False, 0)])
+def test_growing_is_watched_and_shrinking_only_where_policy_says_so(bench: Bench, up: bool, watches: int) -> None:
+    world = Scaling(bench, scaled(scale_down_stabilization_samples=1))
+    bench.substrate.boot("web", 4)
+    world.load(60 if up else 10)
+    world.round()
+    assert world.states() == ["executed"]
+    found = bench.store.read(lambda tx: tx.work.list(Page(kind="deploy_watch")))
+    assert len(found) == watches
+
+
+@pytest.mark.req("AUT-20", "AUT-4")
+def test_two_autoscalers_that_read_the_same_revision_make_one_intent(bench: Bench) -> None:
+    world = Scaling(bench)
+    world.load(45)
+    world.tick()
+    other = Scaling(bench)  # it read revision 0 as well, and comes later
+    service = bench.files.current().fleet.services["web"]
+    mover = Mover(service=service, row=0, current=2, desired=6, reason="scale_up", readings=(), targets=())
+    look = bench.sightings.look([service])
+    [wish] = Movers(bench.store, frozenset({""})).wishes([mover], look)
+    late = msgspec.structs.replace(wish, expected_revision=0)
+    [answer] = other.desk.put([late], fence=bench.fence(CADENCE))
+    assert (answer.answer, world.states()) == (PutAnswer.STALE, ["intent_accepted"])
+    [wish] = Movers(bench.store, frozenset({""})).wishes([mover], look)
+    [answer] = other.desk.put([wish], fence=bench.fence(CADENCE))
+    assert (answer.answer, world.states()) == (PutAnswer.ACCEPTED, ["superseded", "intent_accepted"])
