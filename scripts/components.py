@@ -42,6 +42,11 @@ def postgresql_binaries() -> Path | None:
     return Path(on_path).resolve().parent if on_path else None
 
 
+def _on_path(name: str) -> Path | None:
+    found = shutil.which(name)
+    return None if found is None else Path(found)
+
+
 COMPONENTS = {
     component.name: component
     for component in (
@@ -51,6 +56,13 @@ COMPONENTS = {
             packages=("postgresql",),
             elsewhere="any PostgreSQL 14 or newer with initdb on PATH",
             find=postgresql_binaries,
+        ),
+        Component(
+            name="prometheus",
+            used_for="scaling on the signals of a real server",
+            packages=("prometheus",),
+            elsewhere="prometheus 2.42 or newer on PATH",
+            find=lambda: _on_path("prometheus"),
         ),
     )
 }
