@@ -480,15 +480,22 @@ def test_the_services_that_stand_never_share_a_port(wanted: list[tuple[int, int]
 BLOCK = "{max: 6, signal: cpu, target: 50}"
 
 
-@pytest.mark.req("ORC-1", "AUT-11")
-def test_a_scaling_block_is_kept_and_a_warning_says_that_nothing_consumes_it() -> None:
+@pytest.mark.req("ASC-2", "AUT-11")
+def test_a_scaling_block_is_kept_as_it_was_written_and_typed() -> None:
     found = services(f"  - name: web\n    scaling: {BLOCK}\n")
     scaling = found.services["web"].scaling
     assert scaling is not None
     assert (scaling.raw, scaling.line) == ({"max": 6, "signal": "cpu", "target": 50}, 4)
-    (warning,) = found.warnings
-    assert (warning.file, warning.line) == ("fleet.yml", 4)
-    assert warning.reason.startswith("web: scaling: no running controller consumes this block")
+    assert (scaling.min, scaling.max, scaling.signals[0].target) == (1, 6, 50.0)
+    assert found.warnings == ()
+
+
+def test_ports_of_all_replicas_that_a_block_allows_belong_to_its_service() -> None:
+    first = "process: {command: [x], port: 9000}, scaling: {max: 3, signal: cpu, target: 5}"
+    second = "process: {command: [x], port: 9002}"
+    found = services(f"  - {{name: web, {first}}}\n  - {{name: api, {second}}}\n")
+    assert found.rejected == ("api",)
+    assert "ports 9000 to 9002" in found.problems[0].reason
 
 
 @pytest.mark.req("AUT-19", "ASC-2")

@@ -252,7 +252,7 @@ class Plane:
         self.messenger = Messenger(store, self._notifier)
         self.checkpoints = CheckpointFile(settings.fleet_data_dir)
         self.sealer = Sealer(store, self.checkpoints)
-        self.push = Push(self.reconciler, self.wakes, lambda: self.loop.lease(RECONCILER))
+        self.push = Push(self.clock, self.reconciler, self.wakes, lambda: self.loop.lease(RECONCILER))
         self.loop = Loop(
             self.clock,
             self.ids,

@@ -182,9 +182,12 @@ def _refuse_shared_ports(entries: Sequence[Entry], services: Mapping[str, Servic
     refused = []
     for entry in entries:
         service = services.get(entry.name)
-        if service is None or service.process is None or service.process.port is None or service.replicas == 0:
+        if service is None or service.process is None or service.process.port is None:
             continue
-        first, last = service.process.port, service.process.port + service.replicas - 1
+        most = max(service.replicas, 0 if service.scaling is None else service.scaling.max)
+        if most == 0:
+            continue
+        first, last = service.process.port, service.process.port + most - 1
         ranges = taken.setdefault(service.process.host, [])
         place = bisect_left(ranges, (first,))
         near = ranges[max(place - 1, 0) : place + 1]

@@ -205,8 +205,7 @@ def _scaling(
         return None, None, ()
     block = read_block(node, on_kubernetes=False, most=most)
     if isinstance(block, ScalingBlock):
-        reason = "scaling: no running controller consumes this block: its service's replica count is left as it is"
-        return block, None, (Problem(node.file, block.line, reason),)
+        return block, None, ()
     field = f"scaling.{block.field}" if block.field else "scaling"
     then = (
         "its replica count stays as declared"

@@ -234,7 +234,7 @@ def test_a_reconciler_that_is_off_and_a_scaling_block_that_nothing_consumes_are_
     told = world.run("status").out
     assert "reconciler off" in told.splitlines()[0]
     assert "! the reconciler is off: nothing is proposed" in told
-    assert "! fleet.yml:3: nothing consumes the scaling block" in told
+    assert "! fleet.yml:3: no controller consumes the scaling block" in told
 
 
 REGISTRY_WITH_SCALING = """\

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from fleetwarden.controllers.push import CADENCE, NAMES_MAX, Push
@@ -20,7 +22,7 @@ def push(bench: Bench) -> Push:
     for name in ("api", "db", "lone"):
         bench.substrate.boot(name)
     bench.look()
-    return Push(bench.reconciler, bench.wakes, lambda: bench.fence(RECONCILER))
+    return Push(bench.clock, bench.reconciler, bench.wakes, lambda: bench.fence(RECONCILER))
 
 
 def targets(bench: Bench) -> list[list[str]]:
@@ -65,7 +67,7 @@ def test_a_pass_that_fails_leaves_its_names_for_the_next_one(bench: Bench, push:
     def fails() -> LeaseFence | None:
         raise StoreUnavailable("the disk is full")
 
-    failing = Push(bench.reconciler, bench.wakes, fails)
+    failing = Push(bench.clock, bench.reconciler, bench.wakes, fails)
     failing.ended("db")
     with pytest.raises(StoreUnavailable):
         failing.run()
@@ -75,7 +77,7 @@ def test_a_pass_that_fails_leaves_its_names_for_the_next_one(bench: Bench, push:
 
 @pytest.mark.req("REC-7")
 def test_where_another_plane_leads_the_whole_pass_is_woken_instead(bench: Bench, push: Push) -> None:
-    following = Push(bench.reconciler, bench.wakes, lambda: None)
+    following = Push(bench.clock, bench.reconciler, bench.wakes, lambda: None)
     bench.wakes.event(RECONCILER).clear()
     bench.substrate.crash("db", 0)
     following.ended("db")
@@ -92,3 +94,20 @@ def test_a_storm_of_exits_is_left_to_the_whole_pass(bench: Bench, push: Push) ->
     assert push.run() == 0
     assert bench.wakes.event(RECONCILER).is_set()
     assert push.waiting() == frozenset()
+
+
+@pytest.mark.req("REC-6", "REC-7")
+def test_what_ends_again_and_again_is_looked_at_after_growing_pauses(bench: Bench, push: Push) -> None:
+    looked = []
+    for second in range(40):
+        push.ended("db")
+        looked += [second] if push.run() else []
+        bench.clock.advance(1)
+    assert looked[:3] == [0, 1, 2]  # a real failure a second after another is repaired at once
+    gaps = [later - earlier for earlier, later in pairwise(looked[2:])]
+    assert gaps == sorted(gaps)
+    assert len(looked) < 12
+    bench.clock.advance(200)
+    push.run()
+    push.ended("db")
+    assert push.run() == 1  # what lived for long is looked at at once
