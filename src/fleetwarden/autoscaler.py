@@ -1,12 +1,17 @@
-"""Autoscaling as a library: what one `scaling:` block makes of some numbers, exactly as the running plane would.
+"""Autoscaling as a library: what one `scaling:` block makes of some numbers, and a plane's tick by hand.
 
-Thin names over the layers, and nothing of their own.  Nothing here reads a store or a clock, and nothing can act.
+Thin names over the layers.  `recommend` is the very evaluation of a running plane; it reads no store and no clock.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
+from fleetwarden.app.autoscaling import Autoscaling
+from fleetwarden.controllers.autoscaler import CADENCE
+from fleetwarden.controllers.autoscaler_report import AutoscaleEvaluation
+from fleetwarden.controllers.loop import Subscription
 from fleetwarden.domain.errors import Misconfigured
 from fleetwarden.domain.fleet import ScalingError
 from fleetwarden.domain.identifiers import JsonValue
@@ -15,7 +20,39 @@ from fleetwarden.domain.recommendation import Recommendation, recommendation_for
 from fleetwarden.domain.scaling import read_block
 from fleetwarden.domain.signals import Aggregation
 
-__all__ = ["Recommendation", "recommend"]
+__all__ = [
+    "AutoscaleEvaluation",
+    "Recommendation",
+    "autoscale_fleet",
+    "fleet_autoscale_subscription",
+    "recommend",
+]
+
+
+class _Ticks(Protocol):
+    def tick(self, name: str) -> object:
+        """One pass of one subscription by hand."""
+
+
+class _Scaling(Protocol):
+    @property
+    def autoscaling(self) -> Autoscaling:
+        """What a plane runs of autoscaling."""
+
+
+def autoscale_fleet(plane: _Ticks) -> AutoscaleEvaluation | None:
+    """One tick of a plane's autoscaler by hand: None if another plane leads it, or FLEET_AUTOSCALER is off.
+
+    `plane`: a `fleetwarden.app.bootstrap.Plane`.
+    """
+    found = plane.tick(CADENCE)
+    return found if isinstance(found, AutoscaleEvaluation) else None
+
+
+def fleet_autoscale_subscription(plane: _Scaling) -> Subscription | None:
+    """The subscription by which a plane ticks: its name, interval and call; None where FLEET_AUTOSCALER is off."""
+    made = plane.autoscaling.subscriptions(lambda: False)
+    return next((one for one in made if one.name == CADENCE), None)
 
 
 def recommend(

@@ -57,7 +57,9 @@ class Explaining:
             "instances": item["instances"],
             "evidence": _evidence(seen, last),
             "decision": self._told(last),
-            "signals": [],
+            "signals": _signals(item),
+            "scaling": item["scaling"],
+            "intent": item["intent"],
             "last_action": item["last_action"],
             "open_action": item["open_action"],
             "approval": item["approval"],
@@ -78,14 +80,15 @@ class Explaining:
         # A plane that is not ready has not looked since: what it saw last says nothing about now.
         unready = item["reason_code"] == "not_ready"
         if unready or ruling is None or not isinstance(need, Need):
-            reason = item["reason"] if unready or isinstance(need, Need) else need.reason
+            scaled = item["scaling"] is not None and not isinstance(need, Need)
+            reason = item["reason"] if unready or scaled or isinstance(need, Need) else need.reason
             return {
                 **answer,
                 "verdict": "nothing",
                 "reason": reason,
                 "proposed": None,
-                "limits": [],
-                "would_change_if": [],
+                "limits": _scaling_limits(service) if scaled else [],
+                "would_change_if": _scaling_would_change(item, service) if scaled else [],
             }
         return {
             **answer,
@@ -193,6 +196,45 @@ def _would_change(ruling: Ruling, item: views.Item, name: str, kind: str) -> lis
             *told,
         ]
     return told
+
+
+def _signals(item: views.Item) -> list[JsonValue]:
+    return [] if item["scaling"] is None else list(item["scaling"]["signals"])
+
+
+def _scaling_limits(service: Service) -> list[JsonValue]:
+    """The limits of the block that hold now, in its own words."""
+    block = service.scaling
+    if block is None:
+        return []
+    return [
+        {"limit": "bounds", "numbers": {"min": block.min, "max": block.max}},
+        {"limit": "cooldown", "numbers": {"up_s": block.cooldown_up_s, "down_s": block.cooldown_down_s}},
+        {"limit": "samples", "numbers": {"up": block.up_samples, "down": block.down_samples}},
+        {"limit": "step", "numbers": {"up": block.up_step.amount, "down": block.down_step.amount}},
+    ]
+
+
+def _scaling_would_change(item: views.Item, service: Service) -> list[str]:
+    """What would let the count change, in words that end in a time or a command."""
+    told, block = item["scaling"], service.scaling
+    assert block is not None
+    code = told["code"]
+    if code == "skip_cooldown" and told["until"]:
+        return [f"the time is after {told['until']}"]
+    if code == "waiting_for_approval" and item["approval"]:
+        return [f"a person grants it (fleetwarden approvals grant {item['approval']['short_id']})"]
+    if code in ("skip_metrics", "blocked_down"):
+        return ["every signal has a fresh sample (fleetwarden signals check)"]
+    if code == "stabilizing":
+        left = told["needed"] - told["samples"]
+        return [f"{left} more sample{'' if left == 1 else 's'} in a row say the same"]
+    if code == "skip_override":
+        return [f"the override ends (fleetwarden override clear {service.name})"]
+    if code in ("deadband", "at_target"):
+        signals = ", ".join(f"{one.signal} leaves {one.target:g} a replica" for one in block.signals)
+        return [f"{signals} by more than {block.deadband:.0%}"]
+    return []
 
 
 def _number(ruling: Ruling, block: str, key: str) -> JsonValue:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fleetwarden.cli.durations import spelled
+from fleetwarden.cli.scaling_screen import show_scaling
 from fleetwarden.cli.screen import Screen
 from fleetwarden.cli.times import ago, localised, parsed, shown
 from fleetwarden.cli.wording import asked_for, counted, done_words, status_word, verdict_word
@@ -26,6 +27,7 @@ def show_explanation(screen: Screen, body: Item, words: Words) -> None:
     """`words` makes the commands in a sentence pasteable; "fleetwarden …" in it stands for a command."""
     now = parsed(body.get("at"))
     _situation(screen, body, now)
+    show_scaling(screen, body, now)
     proposed = body.get("proposed")
     decision = body.get("decision")
     if proposed:
@@ -157,7 +159,8 @@ def _place(block: Item) -> str:
 def _conditions(screen: Screen, body: Item, words: Words, now: Any) -> None:
     conditions = [words(localised(str(one), now)) for one in body.get("would_change_if") or ()]
     if conditions:
-        screen.line(f"It would be allowed if: {'; or '.join(conditions)}.", indent=2)
+        when = "It would be allowed if" if body.get("proposed") else "It would change if"
+        screen.line(f"{when}: {'; or '.join(conditions)}.", indent=2)
 
 
 def _follow(screen: Screen, body: Item, words: Words, now: Any) -> None:

@@ -31,6 +31,10 @@ _VERBS = {  # kind → infinitive, past
 }
 _STATUS = {
     "recovery_pending": "outcome unknown",
+    "proposed": "proposed, not accepted yet",
+    "intent_accepted": "accepted",
+    "observed": "seen once",
+    "verified": "seen to hold",
     "pending": "waiting for approval",
     "queue_approval": "waits for approval",
     "allow": "allowed",

@@ -378,6 +378,8 @@ class Explanation(BaseModel):
     open_action: Action | None
     approval: Approval | None
     now: Json = {}
+    scaling: Evaluation | None = None
+    intent: Intent | None = None
 
 
 class PolicyInShort(BaseModel):
