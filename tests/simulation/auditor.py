@@ -66,7 +66,7 @@ class Deed:
     calls: int = 0
     in_flight_by: str = ""  # the plane that waits for the answer
     called_at: float = 0.0  # seconds, monotonic
-    called_step: int = 0
+    seen_step: int = 0  # of the look that its evidence is from: what others did since may look like its effect
     touched: int = 0
     landed: int = 0
 
@@ -99,6 +99,7 @@ class Auditor:
         self.yes: dict[int, set[tuple[str, str]]] = {}  # approval → (person, the digest that they read)
         self.newest_time = 0
         self.looked_at: dict[str, int] = {}  # substrate → the store's time when its truth was last read
+        self.looks: dict[str, list[tuple[int, int]]] = {}  # substrate → (that time, step) of every look
         self.started_mono: dict[int, float] = {}
         self.called_order: dict[str, list[str]] = {}  # target → keys in the order of their calls
         self.wishes = WishesAuditor(self.find)
@@ -137,6 +138,7 @@ class Auditor:
 
     def _on_look(self, event: Event) -> None:
         self.looked_at[event.data["substrate"]] = event.data["at"]
+        self.looks.setdefault(event.data["substrate"], []).append((event.data["at"], event.step))
 
     def _on_crash(self, event: Event) -> None:
         for deed in self.deeds.values():
@@ -427,7 +429,7 @@ class Auditor:
 
     def _judge_truth(self, name: str, row: dict[str, Any], deed: Deed) -> None:
         state, code = row["state"], json.loads(row["outcome"] or "{}").get("code", "")
-        if row["settled_by"] == "evidence" and self.wishes.touched_since(row["target"], deed.called_step):
+        if row["settled_by"] == "evidence" and self.wishes.touched_since(row["target"], deed.seen_step):
             return  # what somebody else did meanwhile cannot always be told from what we did
         if state == "succeeded" and not deed.landed:
             self.find(f"the ledger claims an effect that never happened ({name})")
@@ -449,7 +451,7 @@ class Auditor:
             deed.calls += 1
             deed.in_flight_by = event.data["plane"]
             deed.called_at = event.data["mono"]
-            deed.called_step = event.step
+            deed.seen_step = self._seen_step(key, target, event.step)
             self.called_order.setdefault(target, []).append(key)
         elif what == "answered":
             deed.in_flight_by = ""
@@ -464,6 +466,12 @@ class Auditor:
             code = json.loads((record or {}).get("outcome") or "{}").get("code", "")
             if record is not None and record["state"] == "failed" and (what == "landed" or code != "partial"):
                 self.find(f"an effect of X-{record['seq']} landed after it was settled as failed")
+
+    def _seen_step(self, key: str, target: str, called: int) -> int:
+        row = self._record(key) or {}
+        seen = json.loads(row.get("request") or "{}").get("evidence", {}).get("observed_at", 0)
+        looks = self.looks.get(self.setup.substrate_of[target], [])
+        return next((step for at, step in looks if at >= seen), called)  # a look is dated at its beginning
 
     def _judge_call(self, event: Event, deed: Deed) -> None:
         key, target = event.data["key"], event.data["target"]

@@ -110,7 +110,7 @@ def test_twenty_thousand_lines_survive_rotation_under_writing(tmp_path: Path) ->
         numbers = sorted(int(line[5:]) for line in found if len(line) == 11 and line.startswith("line "))
         assert turns >= 3
         assert len(numbers) == len(set(numbers)), "no line twice"
-        # Between the last copy and the cut lines can be lost: a burst of the writer's at each turn, where the machine is
+        # Between the last copy and the cut lines can be lost: a burst at each turn, where the machine is
         # so busy that the two are apart; never a stretch of the file.
         assert len(numbers) >= 20_000 - 100 * turns
     finally:
