@@ -90,7 +90,8 @@ class SignalIntake:
         kinds = {(one.kind, one.unit, one.aggregation) for one in document.definitions.values() if one.source == PUSHED}
         numbered = list(dict.fromkeys(one.source for one in samples if one.sequence is not None))
         marks = dict(tx.pushed.marks(numbered))
-        room = GUARD_SOURCES_MAX - tx.pushed.sources() if len(marks) < len(numbered) else 1
+        fresh = [one for one in numbered if one not in marks]
+        fitting = set(fresh[: max(0, GUARD_SOURCES_MAX - tx.pushed.sources())] if fresh else ())
         found: list[Rejected] = []
         for index, one in enumerate(samples):
             wrong = judge(one, now, services)  # type: ignore[arg-type]
@@ -98,7 +99,7 @@ class SignalIntake:
                 told = f"no signal of kind {one.kind}, unit {one.unit}, {one.aggregation} with source: {PUSHED}"
                 wrong = Rejection.UNDEFINED, f"{told} is declared in signals.yml"
             if wrong is None:
-                wrong = self._attested(one) or self._sequence(one, marks, room)
+                wrong = self._attested(one) or self._sequence(one, marks, fitting)
             if wrong is not None:
                 found.append(Rejected(index, *wrong))
         return found
@@ -110,11 +111,11 @@ class SignalIntake:
         return Rejection.UNATTESTED if sample.attestation is None else Rejection.ATTESTATION, problem
 
     @staticmethod
-    def _sequence(sample: SentSample, marks: dict[str, int], room: int) -> tuple[Rejection, str] | None:
+    def _sequence(sample: SentSample, marks: dict[str, int], fitting: set[str]) -> tuple[Rejection, str] | None:
         if sample.sequence is None:
             return None
         known = marks.get(sample.source)
-        if known is None and room <= 0:
+        if known is None and sample.source not in fitting:
             return Rejection.GUARD_FULL, f"{GUARD_SOURCES_MAX} sources are remembered: no new one is taken"
         if known is not None and sample.sequence <= known:
             return Rejection.REPLAYED, f"sequence {sample.sequence} is not above {known}"

@@ -1,0 +1,159 @@
+"""Pushed samples on both databases: a batch is kept whole or not at all, and a sequence never goes back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleetwarden.adapters.signal_sources.attestation import KeyedAuthenticator, OpaqueReferenceAuthenticator
+from fleetwarden.controllers.pushed_signals import PushedSignals
+from fleetwarden.controllers.signal_intake import SignalIntake
+from fleetwarden.domain import signal_authority
+from fleetwarden.domain.errors import Misconfigured
+from fleetwarden.domain.identifiers import SECOND
+from fleetwarden.domain.signal_authority import SentSample
+from fleetwarden.domain.signal_file import PUSHED, AttestationKey, SignalsDocument
+from fleetwarden.domain.signals import (
+    Aggregation,
+    Definition,
+    NoSample,
+    Pair,
+    Sample,
+    SampleFault,
+    SignalKind,
+    SignalScope,
+)
+from fleetwarden.ports.stores import Store
+from fleetwarden.testing import FakeConfiguration
+from fleetwarden.testing.builders import a_configuration, a_fleet, a_service
+
+WAITING = Definition(
+    name="waiting",
+    kind=SignalKind.QUEUE,
+    unit="jobs",
+    scope=SignalScope.SERVICE,
+    aggregation=Aggregation.FLEET_TOTAL,
+    source=PUSHED,
+)
+
+
+class Bench:
+    def __init__(self, store: Store, folder: Path) -> None:
+        self.store = store
+        self.document = SignalsDocument(definitions={"waiting": WAITING})
+        self.woken = 0
+        self.now = store.read(lambda tx: tx.now())
+        files = FakeConfiguration(a_configuration(a_fleet(a_service("web"), a_service("api"))))
+        keys = KeyedAuthenticator(lambda: self.document, folder)
+        self.intake = SignalIntake(store, files, lambda: self.document, keys, taken=self.wake)
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    def sent(self, **over: Any) -> SentSample:
+        fields: dict[str, Any] = {
+            "source": "shop-1",
+            "service": "web",
+            "kind": SignalKind.QUEUE,
+            "value": 7.0,
+            "aggregation": Aggregation.FLEET_TOTAL,
+            "unit": "jobs",
+            "sampled_at": self.now,
+        }
+        return SentSample(**(fields | over))
+
+    def take(self, *samples: SentSample) -> list[tuple[int, str]]:
+        return [(one.index, one.code.value) for one in self.intake.take(samples)]
+
+    def read(self, service: str = "web") -> Sample | NoSample:
+        pair = Pair(service=service, signal="waiting")
+        return PushedSignals(self.store).read({pair: WAITING})[pair]
+
+    def value(self, service: str = "web") -> float:
+        reading = self.read(service)
+        assert isinstance(reading, Sample)
+        return reading.value
+
+
+@pytest.fixture
+def bench(store: Store, tmp_path: Path) -> Bench:
+    return Bench(store, tmp_path)
+
+
+@pytest.mark.req("SIG-5", "SIG-8")
+def test_what_was_never_sent_is_missing_and_what_was_is_read_back(bench: Bench) -> None:
+    nothing = bench.read()
+    assert isinstance(nothing, NoSample)
+    assert nothing.fault is SampleFault.MISSING
+    assert bench.take(bench.sent()) == []
+    kept = bench.read()
+    assert isinstance(kept, Sample)
+    assert (kept.value, kept.unit, kept.source, kept.observed_at) == (7.0, "jobs", "shop-1", bench.now)
+    assert bench.woken == 1
+    assert isinstance(bench.read("api"), NoSample)
+
+
+@pytest.mark.req("SIG-4", "SIG-8")
+def test_one_bad_sample_holds_back_its_whole_batch_and_each_is_named(bench: Bench) -> None:
+    refused = bench.take(
+        bench.sent(sequence=5),
+        bench.sent(service="nobody"),
+        bench.sent(value=-1.0),
+        bench.sent(unit="bytes"),
+        bench.sent(sequence=5),
+    )
+    assert refused == [(1, "scope"), (2, "negative"), (3, "undefined"), (4, "replayed")]
+    assert isinstance(bench.read(), NoSample)
+    assert (bench.woken, bench.intake.accepted) == (0, 0)
+    assert bench.intake.rejections["shop-1", "negative"] == 1
+    assert bench.take(bench.sent(sequence=5)) == []  # the refused batch had not used it up
+
+
+@pytest.mark.req("SIG-4", "SIG-9")
+def test_a_sequence_that_is_not_above_the_last_is_refused_also_after_a_restart(bench: Bench, tmp_path: Path) -> None:
+    assert bench.take(bench.sent(sequence=5), bench.sent(sequence=6, value=8.0)) == []
+    assert bench.take(bench.sent(sequence=6)) == [(0, "replayed")]
+    again = Bench(bench.store, tmp_path)
+    assert again.take(again.sent(sequence=4)) == [(0, "replayed")]
+    assert again.take(again.sent(sequence=4, source="shop-2")) == []
+    assert again.take(again.sent(sequence=7, value=9.0)) == []
+
+
+@pytest.mark.req("SIG-8")
+def test_the_newest_measurement_answers_and_two_sources_are_never_added_up(bench: Bench) -> None:
+    assert bench.take(bench.sent(value=1.0), bench.sent(value=2.0, sampled_at=bench.now - 10 * SECOND)) == []
+    assert bench.value() == 1.0
+    assert bench.take(bench.sent(value=3.0, sampled_at=bench.now + SECOND, source="shop-2")) == []
+    assert bench.value() == 3.0
+    assert bench.take(bench.sent(value=4.0, sampled_at=bench.now + 2 * SECOND)) == []
+    assert bench.value() == 4.0
+
+
+@pytest.mark.req("SIG-9")
+def test_a_full_guard_takes_no_new_source_and_goes_on_with_the_known_ones(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fleetwarden.controllers.signal_intake.GUARD_SOURCES_MAX", 1)
+    assert signal_authority.GUARD_SOURCES_MAX == 65_536
+    both = bench.sent(sequence=1), bench.sent(sequence=1, source="shop-2")
+    assert bench.take(*both) == [(1, "guard_full")]  # also where both come at once
+    assert bench.take(bench.sent(sequence=1)) == []
+    assert bench.take(bench.sent(sequence=1, source="shop-2")) == [(0, "guard_full")]
+    assert bench.take(bench.sent(sequence=2)) == []
+    assert bench.take(bench.sent(source="shop-2")) == []  # without a sequence nothing is remembered
+
+
+@pytest.mark.req("SIG-4", "SIG-6")
+def test_a_source_with_keys_has_to_sign(bench: Bench) -> None:
+    keys = {"shop-1": (AttestationKey(id="k1", hmac_file="k1.key"),)}
+    bench.document = SignalsDocument(definitions={"waiting": WAITING}, keys=keys)
+    assert bench.take(bench.sent()) == [(0, "unattested")]
+    assert bench.take(bench.sent(source="free")) == []
+
+
+@pytest.mark.req("SIG-10")
+def test_the_fixture_authenticator_is_refused_for_what_is_pushed(store: Store) -> None:
+    with pytest.raises(Misconfigured, match="fixture"):
+        SignalIntake(store, FakeConfiguration(), SignalsDocument, OpaqueReferenceAuthenticator(), taken=lambda: None)
