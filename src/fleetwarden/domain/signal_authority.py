@@ -95,6 +95,8 @@ def signed_bytes(sample: SentSample) -> bytes:
     del plain["attestation"]
     for name in ("sampled_at", "event_at"):
         plain[name] = rfc3339(plain[name])
+    for name in ("value", "confidence", "freshness_s"):
+        plain[name] = float(plain[name])  # one form, whether it was written 12 or 12.0
     return canonical_json(plain)
 
 

@@ -1,0 +1,109 @@
+"""Samples that services push, and the plane's own metrics, over HTTP."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from fleetwarden.app.identity import Role
+from tests.acceptance.http.world import ORIGIN, World
+
+SIGNALS = """\
+signals:
+  waiting: {source: pushed, kind: queue, aggregation: fleet_total, unit: jobs, services: [web]}
+"""
+
+
+@pytest.fixture
+def fed(tmp_path):
+    (tmp_path / "signals.yml").write_text(SIGNALS, encoding="utf-8")
+    made = World(tmp_path)
+    made.substrate.boot("web", 2)
+    made.look()
+    yield made
+    made.close()
+
+
+def sent(world, **over):
+    at = datetime.fromtimestamp(world.store.read(lambda tx: tx.now()) / 1e6, UTC)
+    return {
+        "source": "shop-1",
+        "service": "web",
+        "kind": "queue",
+        "value": 12,
+        "aggregation": "fleet_total",
+        "unit": "jobs",
+        "sampled_at": at.isoformat(),
+        **over,
+    }
+
+
+def push(world, *samples):
+    return world.client(Role.INGEST).post("/signals", json={"samples": list(samples)})
+
+
+@pytest.mark.req("SIG-8")
+def test_what_is_pushed_is_shown(fed):
+    made = push(fed, sent(fed, sequence=1))
+    assert (made.status_code, made.json()) == (202, {"accepted": 1})
+    [shown] = fed.client().get("/signals").json()["items"]
+    assert (shown["signal"], shown["service"], shown["value"], shown["fault"]) == ("waiting", "web", 12.0, None)
+    assert push(fed, sent(fed, sequence=1)).status_code == 409
+
+
+@pytest.mark.req("SIG-4", "SIG-8")
+def test_a_refused_batch_names_each_wrong_sample_and_keeps_nothing(fed):
+    refused = push(fed, sent(fed, sequence=1), sent(fed, value=-1), sent(fed, service="nobody"))
+    assert refused.status_code == 409
+    assert [(one["index"], one["code"]) for one in refused.json()["errors"]] == [(1, "negative"), (2, "scope")]
+    assert all(one["reason"] for one in refused.json()["errors"])
+    assert push(fed, sent(fed, sequence=1)).status_code == 202
+
+
+@pytest.mark.req("SIG-4")
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"samples": 1}',
+        b'{"samples": [1]}',
+        b'{"samples": [{}]}',
+        b'{"samples": [{"source": "s", "service": "web", "kind": "mood", "value": 1}]}',
+        b'{"samples": [{"source": "s", "service": "web", "kind": "cpu", "value": NaN}]}',
+    ],
+)
+def test_what_is_no_batch_is_a_bad_request_in_words(fed, body):
+    made = fed.client(Role.INGEST).post("/signals", content=body, headers={"content-type": "application/json"})
+    assert made.status_code == 400, made.text
+    assert "Traceback" not in made.text
+
+
+@pytest.mark.req("SIG-8", "SIG-9")
+def test_more_than_a_thousand_samples_are_no_batch(fed):
+    made = push(fed, *[sent(fed)] * 1001)
+    assert made.status_code in (400, 413), made.text
+
+
+@pytest.mark.req("SIG-8")
+def test_an_ingest_token_only_pushes_and_others_do_not_push(fed):
+    assert fed.client(Role.INGEST).get("/services").status_code == 403
+    assert fed.client(Role.VIEWER).post("/signals", json={"samples": [sent(fed)]}).status_code == 403
+
+
+def series(text, name):
+    return [line for line in text.splitlines() if line.startswith(name) and not line.startswith("#")]
+
+
+@pytest.mark.req("RUN-6")
+def test_metrics_tell_the_fleet_and_what_was_pushed(fed):
+    push(fed, sent(fed))
+    push(fed, sent(fed, value=-1))
+    text = fed.client().get(f"{ORIGIN}/metrics").text
+    assert 'fleetwarden_service_replicas{service="web",what="ready"} 2' in text
+    assert any(line.endswith((" 1", " 1.0")) for line in series(text, "fleetwarden_signal_samples_accepted_total"))
+    [refused] = series(text, "fleetwarden_signal_samples_rejected_total")
+    assert 'code="negative"' in refused
+    assert 'source="shop-1"' in refused
