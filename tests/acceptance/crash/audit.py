@@ -71,6 +71,7 @@ class Facts:
 
 def gather(world: World, declared: Mapping[str, int], **more: Any) -> Facts:
     """Everything that there is to know about a world."""
+    world.settle()
     tables = {}
     for name in TABLES:
         rows = world.database.rows(f"SELECT * FROM {name}")

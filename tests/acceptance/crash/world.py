@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -230,6 +231,12 @@ class World:
     def starts(self) -> list[tuple[str, int, str]]:
         """Every start that a service noted itself: service, index, key."""
         return _noted(self.starts_file)
+
+    def settle(self) -> None:
+        """Wait until what lives has noted its start: before that its shell may still run another command as a child."""
+        until = time.monotonic() + processes.PATIENCE_S
+        while Counter(one.start for one in self.living()) - Counter(self.starts()) and time.monotonic() < until:
+            time.sleep(0.05)
 
     def lost(self) -> list[tuple[str, int, str]]:
         """What the test killed itself."""
