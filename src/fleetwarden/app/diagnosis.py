@@ -155,7 +155,12 @@ def _tokens(tx: Tx, now: Micros) -> list[Finding]:
     if not any(Role.ADMIN.value in one.roles for one in live):
         told, hint = "no admin token is valid", "fleetwarden token create --local, while no plane runs"
         found.append(Finding(check="tokens", level="error", told=told, hint=hint))
-    return found or [Finding(check="tokens", level="ok", told=f"{len(live)} tokens are valid, none expires soon")]
+    counted = (
+        "1 token is valid, it does not expire soon"
+        if len(live) == 1
+        else f"{len(live)} tokens are valid, none expires soon"
+    )
+    return found or [Finding(check="tokens", level="ok", told=counted)]
 
 
 class Readable(Protocol):
