@@ -12,7 +12,7 @@ from threading import Lock
 
 from fleetwarden.adapters.files.signals import SignalsFile
 from fleetwarden.adapters.signal_sources.attestation import KeyedAuthenticator
-from fleetwarden.adapters.signal_sources.prometheus import PrometheusSource
+from fleetwarden.adapters.signal_sources.prometheus import PrometheusSource, read_all
 from fleetwarden.app.settings import Settings
 from fleetwarden.controllers.pushed_signals import PushedSignals
 from fleetwarden.domain.errors import Retryable
@@ -54,14 +54,13 @@ class DefinedSignals:
                 )
             else:
                 by_source.setdefault(definition.source, {})[pair] = definition
+        servers = [(self._source(document, name), asked) for name, asked in by_source.items() if name != PUSHED]
         failed: list[str] = []
-        for name, asked in by_source.items():
-            if name == PUSHED:
-                answers |= self._pushed.read(asked)
-                continue
-            found, why = self._source(document, name).read(asked)
+        for found, why in read_all(servers):
             answers |= found
             failed += [why] if why else []
+        if PUSHED in by_source:
+            answers |= self._pushed.read(by_source[PUSHED])
         if failed and len(failed) == len(by_source):
             raise Retryable("; ".join(failed))
         return answers
@@ -108,13 +107,11 @@ def build(settings: Settings, store: Store, injected: ScalingSignalProvider | No
     url = "" if settings.scaling_prometheus_url is None else str(settings.scaling_prometheus_url)
     file = SignalsFile(settings.config_dir, default_url=url)
     authenticator = KeyedAuthenticator(file.current, settings.config_dir)
-    if injected is not None:
-        return SignalSources(injected, lambda _service, _signal: None, file, authenticator, lambda: None)
+
+    def declared(service: str, signal: str) -> Definition | None:
+        return file.current().definition(service, signal)
+
+    if injected is not None:  # what the file declares holds for its samples too
+        return SignalSources(injected, declared, file, authenticator, lambda: None)
     defined = DefinedSignals(file.current, settings.config_dir, store)
-    return SignalSources(
-        defined,
-        lambda service, signal: file.current().definition(service, signal),
-        file,
-        authenticator,
-        defined.close,
-    )
+    return SignalSources(defined, declared, file, authenticator, defined.close)

@@ -13,6 +13,7 @@ from fleetwarden.domain.errors import Retryable
 from fleetwarden.domain.identifiers import JsonValue, Micros, rfc3339, seconds
 from fleetwarden.domain.signal_authority import SentSample
 from fleetwarden.domain.signal_file import SignalsDocument
+from fleetwarden.domain.signal_rules import check
 from fleetwarden.domain.signals import NoSample, Pair, Reading, SampleFault
 from fleetwarden.ports.configuration import Configuration, ConfigurationSource
 from fleetwarden.ports.signals import ScalingSignalProvider
@@ -92,19 +93,16 @@ def _told(pair: Pair, reading: Reading | None, document: SignalsDocument, now: M
         "aggregation": None if definition is None else definition.aggregation.value,
         "max_age_s": None if definition is None else definition.max_age_s,
     }
-    if reading is None or isinstance(reading, NoSample):
-        fault = "missing" if reading is None else reading.fault.value
-        reason = "the source did not answer for it" if reading is None else reading.reason
-        age = None if reading is None else reading.age_s
-        return {**base, "value": None, "age_s": age, "observed_at": None, "fault": fault, "reason": reason}
-    age_s = seconds(now - reading.observed_at)
-    stale = definition is not None and age_s > definition.max_age_s
+    judged = check(pair, reading, definition, now, 0)  # as the autoscaler judges it, but for what it used before
+    if isinstance(judged, NoSample):
+        told: dict[str, JsonValue] = {"fault": judged.fault.value, "reason": judged.reason}
+        return {**base, "value": None, "age_s": judged.age_s, "observed_at": None, **told}
     return {
         **base,
-        "value": reading.value,
-        "age_s": round(age_s, 3),
-        "observed_at": rfc3339(reading.observed_at),
-        "fault": "stale" if stale else None,
-        "reason": f"older than its max_age_s, {definition.max_age_s:g} s" if stale and definition else "",
-        "series": reading.series,
+        "value": judged.value,
+        "age_s": round(seconds(now - judged.observed_at), 3),
+        "observed_at": rfc3339(judged.observed_at),
+        "fault": None,
+        "reason": "",
+        "series": judged.series,
     }

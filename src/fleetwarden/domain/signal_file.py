@@ -28,6 +28,7 @@ _URL = re.compile(
 )
 _LABEL = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _SELECTOR = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]*(?:\s*\{[^{}]*\})?\s*")
+_SCRAPED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\s*\{[^{}]*\})?\s*")  # a recorded series is as young as its rule
 _SIGNAL = ("source", "kind", "query", "by", "age_of", "aggregation", "unit", "max_age_s", "scope", "services")
 
 
@@ -273,8 +274,11 @@ def _asking(
     age_of = text(own, f"{about}.age_of", keys["age_of"], longest=QUERY_BYTES_MAX) if "age_of" in keys else ""
     if age_of and not _SELECTOR.fullmatch(age_of):
         own.problem(keys["age_of"], f'{about}.age_of: a bare selector such as jobs_waiting or up{{job="x"}} is needed')
-    if query and not age_of and not _SELECTOR.fullmatch(query):
-        reason = "age_of is missing: the query is no bare selector, so its answer says nothing about the scrape's time"
+    if query and not age_of and not _SCRAPED.fullmatch(query):
+        reason = (
+            "age_of is missing: the query is no bare selector of a scraped metric (a ':' is for recording rules), "
+            "so its answer says nothing about the scrape's time"
+        )
         own.problem(keys["query"], f"{about}: {reason}")
     return source, query or "", by or "", age_of or ""
 

@@ -76,6 +76,7 @@ def test_the_prometheus_of_the_settings_is_the_source_where_none_is_named() -> N
         (", unit: jobs", "", 5, "unit is missing"),
         ("query: jobs_waiting, ", "", 5, "query is missing"),
         ("query: jobs_waiting", 'query: "sum(jobs_waiting)"', 5, "age_of is missing"),
+        ("query: jobs_waiting", 'query: "job:jobs_waiting:sum"', 5, "for recording rules"),
         (", by: service", "", 5, "exactly one service"),
         ("by: service", "by: no-label", 5, "no label"),
         ("max_age_s: 30", "max_age_s: 121", 6, "max_age_s"),

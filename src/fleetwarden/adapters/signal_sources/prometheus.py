@@ -8,9 +8,10 @@ is empty, not a number, too much, or came with nothing but warnings is no data. 
 from __future__ import annotations
 
 import base64
+import math
 import time
-from collections.abc import Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -25,7 +26,7 @@ from fleetwarden.domain.identifiers import SECOND
 from fleetwarden.domain.signal_file import SourceSpec
 from fleetwarden.domain.signals import Aggregation, Definition, NoSample, Pair, Reading, Sample, SampleFault
 
-__all__ = ["BATCH_S", "QUERIES_MAX", "PrometheusSource", "expression"]
+__all__ = ["BATCH_S", "QUERIES_MAX", "PrometheusSource", "expression", "read_all"]
 
 log = structlog.get_logger(__name__)
 QUERIES_MAX = 64  # unique queries of one batch; the rest takes its turn
@@ -34,6 +35,7 @@ QUERY_S = 5.0
 SERIES_MAX = 100
 VECTOR_SERIES_MAX = 50_000
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
+TIME_MAX_S = 1e11  # no scrape is dated later; what is, is no time
 MARK = "fleetwarden_part"  # the label that tells a value from a time in the same answer
 
 
@@ -55,6 +57,27 @@ class _Answer(msgspec.Struct):
 
 
 _ANSWER = msgspec.json.Decoder(_Answer)
+
+
+class _Begun:
+    """What one source was asked: its questions, those under way, and the answers that are known already."""
+
+    def __init__(self, wanted: Mapping[str, tuple[Definition, list[Pair]]]) -> None:
+        self.wanted = wanted
+        self.futures: dict[str, Future[_Answer]] = {}
+        self.answers: dict[Pair, Reading] = {}
+
+
+def read_all(
+    asked: Sequence[tuple[PrometheusSource, Mapping[Pair, Definition]]],
+) -> list[tuple[dict[Pair, Reading], str]]:
+    """The answers of several sources, as `PrometheusSource.read` gives them, within BATCH_S seconds for all of them.
+
+    All are asked before any is waited for: one that hangs takes no time away from the others.
+    """
+    until = time.monotonic() + BATCH_S
+    begun = [source.begin(pairs) for source, pairs in asked]
+    return [source.collect(one, until) for (source, _), one in zip(asked, begun, strict=True)]
 
 
 def expression(definition: Definition) -> str:
@@ -82,25 +105,32 @@ class PrometheusSource:
 
     def read(self, pairs: Mapping[Pair, Definition]) -> tuple[dict[Pair, Reading], str]:
         """Answer for these pairs within BATCH_S seconds, and say why the source as a whole failed ("": it did not)."""
+        return read_all([(self, pairs)])[0]
+
+    def begin(self, pairs: Mapping[Pair, Definition]) -> _Begun:
+        """Ask, without waiting for an answer."""
         wanted: dict[str, tuple[Definition, list[Pair]]] = {}
         for pair, definition in pairs.items():
             wanted.setdefault(definition.name, (definition, []))[1].append(pair)
+        begun = _Begun(wanted)
         names = sorted(wanted)
         chosen = self._rotated(names)
-        answers: dict[Pair, Reading] = {}
         for name in names:
             if name not in chosen:
                 reason = f"{len(names)} queries are more than the {QUERIES_MAX} of one batch: its turn comes"
-                answers |= {pair: _none(pair, SampleFault.NOT_ASKED, reason, self.name) for pair in wanted[name][1]}
-        began = time.monotonic()
-        futures = dict(zip(chosen, ASKERS.ask([self._asking(wanted[name][0]) for name in chosen]), strict=True))
-        open_ones: set[Future[_Answer]] = set(futures.values())
-        while open_ones and (left := BATCH_S - (time.monotonic() - began)) > 0:
-            _, open_ones = wait(open_ones, timeout=left, return_when=FIRST_COMPLETED)
-        faults = []
-        for name in chosen:
-            definition, asked = wanted[name]
-            found, fault = self._judge(definition, asked, futures[name])
+                none = {pair: _none(pair, SampleFault.NOT_ASKED, reason, self.name) for pair in wanted[name][1]}
+                begun.answers |= none
+        calls = ASKERS.ask([self._asking(wanted[name][0]) for name in chosen])
+        begun.futures = dict(zip(chosen, calls, strict=True))
+        return begun
+
+    def collect(self, begun: _Begun, until: float) -> tuple[dict[Pair, Reading], str]:
+        """The answers that are there by `until` (monotonic seconds); see read."""
+        wait(begun.futures.values(), timeout=max(0.0, until - time.monotonic()))
+        answers, faults = dict(begun.answers), []
+        for name, future in begun.futures.items():
+            definition, asked = begun.wanted[name]
+            found, fault = self._judge(definition, asked, future)
             answers |= found
             faults.append(fault)
         failed = [fault for fault in faults if fault]
@@ -185,7 +215,10 @@ class PrometheusSource:
     def _secret(self, name: str) -> str:
         path = self._path(name)
         assert path is not None
-        return path.read_text(encoding="utf-8").strip()
+        secret = path.read_text(encoding="utf-8").strip()
+        if not secret.isascii() or not secret.isprintable():  # a transport would refuse it, and show it in its error
+            raise Retryable(f"{self.name} cannot be asked: {name} is not one line of printable ASCII")
+        return secret
 
     def _path(self, name: str) -> Path | None:
         return self._folder / name if name else None
@@ -203,7 +236,22 @@ class PrometheusSource:
             timed_out = isinstance(error, Retryable) and error.code == "timed_out"
             fault = SampleFault.TIMED_OUT if timed_out else SampleFault.SOURCE_FAILED
             return {one: _none(one, fault, str(error), self.name) for one in pairs}, str(error)
-        return _readings(definition, pairs, future.result(), self.name), ""
+        found = _readings(definition, pairs, future.result(), self.name)
+        return found, _unusable(found.values())
+
+
+def _unusable(readings: Iterable[Reading]) -> str:
+    """Why an answer as a whole is none: nothing but warnings, or too many series; "" if it is one."""
+    for one in readings:
+        if isinstance(one, NoSample) and one.fault in (SampleFault.WARNINGS, SampleFault.TOO_MANY_SERIES):
+            return f"{one.source}: {one.reason}"
+    return ""
+
+
+def _oldest(one: float, other: float) -> float:
+    """The older of two times in seconds; not a number if either is none."""
+    fit = abs(one) <= TIME_MAX_S and abs(other) <= TIME_MAX_S
+    return min(one, other) if fit else math.nan
 
 
 def _readings(definition: Definition, pairs: Sequence[Pair], answer: _Answer, source: str) -> dict[Pair, Reading]:
@@ -213,8 +261,9 @@ def _readings(definition: Definition, pairs: Sequence[Pair], answer: _Answer, so
         told = f"nothing but warnings: {answer.warnings[0]}"[:200] if answer.warnings else "the query has no result"
         return {one: _none(one, fault, told, source) for one in pairs}
     most = VECTOR_SERIES_MAX if definition.by else SERIES_MAX
-    if len(series) > 2 * most:
-        told = f"{len(series)} series, {most} are allowed"
+    valued = sum(one.metric.get(MARK) != "at" for one in series)
+    if valued > most:
+        told = f"{valued} series, {most} are allowed"
         return {one: _none(one, SampleFault.TOO_MANY_SERIES, told, source) for one in pairs}
     values: dict[str, list[float]] = {}
     times: dict[str, float] = {}
@@ -224,9 +273,9 @@ def _readings(definition: Definition, pairs: Sequence[Pair], answer: _Answer, so
         try:
             number = float(one.value[1])
         except ValueError:
-            number = float("nan")
+            number = math.nan
         if one.metric.get(MARK) == "at":
-            times[key] = min(number, times.get(key, number))
+            times[key] = _oldest(number, times.get(key, number))
         else:
             values.setdefault(key, []).append(number)
             if "version" in one.metric:
@@ -251,7 +300,7 @@ def _reading(
     if not found:
         told = f"the answer has no series with {definition.by}={key}" if definition.by else "the query has no result"
         return _none(pair, SampleFault.MISSING, told, source)
-    if key not in times or times[key] != times[key]:
+    if key not in times or math.isnan(times[key]):
         return _none(pair, SampleFault.STALE, "nothing says when what it is made of was scraped", source)
     mean = definition.aggregation is Aggregation.PER_REPLICA
     value = sum(found) / len(found) if mean else sum(found)
@@ -265,7 +314,7 @@ def _reading(
         unit=definition.unit,
         scope=definition.scope,
         observed_at=int(times[key] * SECOND),
-        version=next(iter(known)) if len(known) == 1 else "",
+        version="+".join(sorted(known)[:4]),  # of several it is none of them, so that it shrinks nothing
         series=len(found),
     )
 

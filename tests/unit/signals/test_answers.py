@@ -1,0 +1,179 @@
+"""What is made of a Prometheus's answer: bad parts of it are no data, and one bad part spoils no other."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from fleetwarden.adapters.signal_sources import prometheus as adapter
+from fleetwarden.adapters.signal_sources.asking import Askers
+from fleetwarden.adapters.signal_sources.prometheus import PrometheusSource, read_all
+from fleetwarden.domain.signal_file import SourceSpec
+from fleetwarden.domain.signals import (
+    Aggregation,
+    Definition,
+    NoSample,
+    Pair,
+    Reading,
+    Sample,
+    SampleFault,
+    SignalKind,
+    SignalScope,
+)
+
+NOW = 1_790_000_000.0
+
+
+def value(service: str, number: str, **labels: str) -> dict[str, Any]:
+    return {"metric": {"service": service, adapter.MARK: "value", **labels}, "value": [NOW, number]}
+
+
+def at(service: str, when: str) -> dict[str, Any]:
+    return {"metric": {"service": service, adapter.MARK: "at"}, "value": [NOW, when]}
+
+
+@contextmanager
+def answering(result: Sequence[dict[str, Any]], warnings: Sequence[str] = ()) -> Iterator[str]:
+    body = json.dumps({"status": "success", "data": {"result": result}, "warnings": warnings}).encode()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def definition(**over: object) -> Definition:
+    fields = {
+        "name": "jobs",
+        "kind": SignalKind.QUEUE,
+        "unit": "items",
+        "scope": SignalScope.SERVICE,
+        "aggregation": Aggregation.FLEET_TOTAL,
+        "source": "main",
+        "query": "jobs",
+        "by": "service",
+        **over,
+    }
+    return msgspec.convert(fields, Definition)
+
+
+def ask(url: str, one: Definition, *services: str) -> tuple[dict[str, Reading], str]:
+    source = PrometheusSource(SourceSpec(name="main", url=url), Path())
+    try:
+        found, why = source.read({Pair(service=name, signal="jobs"): one for name in services})
+    finally:
+        source.close()
+    return {pair.service: reading for pair, reading in found.items()}, why
+
+
+def fault(reading: Reading) -> SampleFault | None:
+    return reading.fault if isinstance(reading, NoSample) else None
+
+
+@pytest.mark.req("SGP-4", "SGP-7")
+@pytest.mark.parametrize("when", ["+Inf", "-Inf", "NaN", "1e305", "soon"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_time_that_is_none_spoils_its_own_service_only(when: str, first: bool) -> None:
+    times = [at("a", when), at("a", str(NOW))]
+    series = [value("a", "1"), *(times if first else times[::-1]), value("b", "2"), at("b", str(NOW))]
+    with answering(series) as url:
+        found, why = ask(url, definition(), "a", "b")
+    assert (fault(found["a"]), why) == (SampleFault.STALE, "")
+    assert isinstance(found["b"], Sample)
+    assert found["b"].value == 2
+
+
+@pytest.mark.req("SGP-4", "SGP-9")
+@pytest.mark.parametrize(("count", "told"), [(100, None), (101, SampleFault.TOO_MANY_SERIES)])
+def test_a_hundred_series_are_read_and_no_more(count: int, told: SampleFault | None) -> None:
+    series = [value("", "1", instance=str(n)) for n in range(count)] + [at("", str(NOW))]
+    with answering(series) as url:
+        found, why = ask(url, definition(by="", services=("a",)), "a")
+    assert fault(found["a"]) == told
+    assert bool(why) == (told is not None)  # nothing was answered at all: health has to know
+
+
+@pytest.mark.req("SGP-4", "HLT-2")
+def test_nothing_but_warnings_is_a_source_that_failed() -> None:
+    with answering([], ["remote read failed"]) as url:
+        found, why = ask(url, definition(), "a")
+    assert fault(found["a"]) == SampleFault.WARNINGS
+    assert "remote read failed" in why
+
+
+@pytest.mark.req("SGP-10")
+def test_series_of_several_versions_are_of_none_of_them() -> None:
+    with answering([value("a", "1", version="1.0"), value("a", "2", version="1.1"), at("a", str(NOW))]) as url:
+        found, _ = ask(url, definition(), "a")
+    assert isinstance(found["a"], Sample)
+    assert found["a"].version not in ("", "1.0", "1.1")
+
+
+@pytest.mark.req("SGP-9", "SEC-1")
+@pytest.mark.parametrize("secret", ["hunter2\nsecond", "hunter2\x00", "hunter2é"])
+def test_a_secret_that_cannot_be_sent_is_not_told(tmp_path: Path, secret: str) -> None:
+    (tmp_path / "token").write_text(secret, encoding="utf-8")
+    with answering([]) as url:
+        source = PrometheusSource(SourceSpec(name="main", url=url, bearer_file="token"), tmp_path)
+        found, why = source.read({Pair(service="a", signal="jobs"): definition()})
+    told = why + repr(found)
+    assert "hunter2" not in told
+    assert "token is not one line" in told
+
+
+@pytest.mark.req("SGP-3")
+def test_sources_that_hang_share_the_time_of_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked one after another, the second question would begin only when the first had been given up."""
+    monkeypatch.setattr(adapter, "QUERY_S", 0.5)
+    monkeypatch.setattr(adapter, "ASKERS", Askers())
+    one = definition()
+    with ExitStack() as opened, answering([value("a", "1"), at("a", str(NOW))]) as url:
+        silent = [opened.enter_context(socket.socket()) for _ in range(2)]
+        for each in silent:
+            each.bind(("127.0.0.1", 0))
+            each.listen()
+            each.settimeout(30)
+        waits: list[str] = []
+        real = PrometheusSource.collect
+
+        def collect(source: PrometheusSource, *given: Any) -> Any:
+            if not waits:  # before the first is waited for, each has been asked
+                for each in silent:
+                    opened.enter_context(each.accept()[0])
+            waits.append(source.name)
+            return real(source, *given)
+
+        monkeypatch.setattr(PrometheusSource, "collect", collect)
+        urls = [*(f"http://127.0.0.1:{each.getsockname()[1]}" for each in silent), url]
+        sources = [PrometheusSource(SourceSpec(name=f"s{n}", url=each), Path()) for n, each in enumerate(urls)]
+        found = read_all([(each, {Pair(service="a", signal="jobs"): one}) for each in sources])
+    assert [fault(next(iter(answers.values()))) for answers, _ in found] == [
+        SampleFault.TIMED_OUT,
+        SampleFault.TIMED_OUT,
+        None,
+    ]
+    assert [bool(why) for _, why in found] == [True, True, False]
