@@ -143,6 +143,8 @@ def _malformed(sample: SentSample) -> str | None:
         return "confidence is from 0 to 1"
     if len(sample.evidence) > EVIDENCE_MAX or any(not 1 <= len(one) <= 256 for one in sample.evidence):
         return f"evidence is at most {EVIDENCE_MAX} references of 1 to 256 characters"
+    if (sample.event_at or 0) < 0:
+        return "event_at is before 1970"  # and what is signed has no form for a time before the year 1
     if sample.sequence is not None and not 0 <= sample.sequence < 2**63:
         return "sequence is a whole number of at least 0"
     return None

@@ -13,7 +13,7 @@ from fleetwarden.controllers.signal_intake import SignalIntake
 from fleetwarden.domain import signal_authority
 from fleetwarden.domain.errors import Misconfigured
 from fleetwarden.domain.identifiers import SECOND
-from fleetwarden.domain.signal_authority import SentSample
+from fleetwarden.domain.signal_authority import Attestation, SentSample
 from fleetwarden.domain.signal_file import PUSHED, AttestationKey, SignalsDocument
 from fleetwarden.domain.signals import (
     Aggregation,
@@ -28,6 +28,7 @@ from fleetwarden.domain.signals import (
 from fleetwarden.ports.stores import Store
 from fleetwarden.testing import FakeConfiguration
 from fleetwarden.testing.builders import a_configuration, a_fleet, a_service
+from tests.contract.store.conftest import Database
 
 WAITING = Definition(
     name="waiting",
@@ -157,3 +158,29 @@ def test_a_source_with_keys_has_to_sign(bench: Bench) -> None:
 def test_the_fixture_authenticator_is_refused_for_what_is_pushed(store: Store) -> None:
     with pytest.raises(Misconfigured, match="fixture"):
         SignalIntake(store, FakeConfiguration(), SignalsDocument, OpaqueReferenceAuthenticator(), taken=lambda: None)
+
+
+@pytest.mark.req("SIG-1", "SIG-4")
+def test_a_sample_is_used_for_as_long_as_it_says_and_a_fresher_source_answers_after_it(
+    sqlite: Database, tmp_path: Path
+) -> None:
+    bench = Bench(sqlite.open(), tmp_path)
+    long_lived = bench.sent(source="shop-2", value=2.0, sampled_at=bench.now - SECOND)
+    assert bench.take(bench.sent(freshness_s=5.0), long_lived) == []
+    assert bench.value() == 7.0
+    sqlite.clock.advance(6)
+    assert bench.value() == 2.0
+    sqlite.clock.advance(120)
+    ended = bench.read()
+    assert isinstance(ended, NoSample)
+    assert ended.fault is SampleFault.STALE
+
+
+@pytest.mark.req("SIG-4", "SIG-6")
+def test_a_time_that_cannot_be_written_is_a_rejection_also_of_a_signed_sample(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "k").write_text("a secret of a test", encoding="utf-8")
+    keys = {"shop-1": (AttestationKey(id="k1", hmac_file="k"),)}
+    bench.document = SignalsDocument(definitions={"waiting": WAITING}, keys=keys)
+    early = -62_135_596_800 * SECOND - SECOND  # a second before the year 1, as an offset can make it
+    signed = Attestation(key_id="k1", signature="00")
+    assert bench.take(bench.sent(event_at=early, attestation=signed)) == [(0, "malformed")]

@@ -69,6 +69,7 @@ def code(sample: SentSample) -> Rejection | None:
         ({"confidence": math.nan}, Rejection.MALFORMED),
         ({"evidence": ("x",) * 9}, Rejection.MALFORMED),
         ({"sequence": -1}, Rejection.MALFORMED),
+        ({"event_at": -1}, Rejection.MALFORMED),
         ({"sequence": 2**63}, Rejection.MALFORMED),
     ],
 )
