@@ -31,7 +31,7 @@ from fleetwarden.domain.health import trouble
 from fleetwarden.domain.identifiers import Micros, plain
 from fleetwarden.domain.signals import NoSample, Pair, Reading, SampleFault
 from fleetwarden.domain.tracking import evaluate, new_memory
-from fleetwarden.domain.tracking_columns import BlockTable, Reason, Verdicts, compile_blocks
+from fleetwarden.domain.tracking_columns import BlockTable, Reason, Verdicts, Words, compile_blocks
 from fleetwarden.domain.tracking_memory import Memory
 from fleetwarden.ports.configuration import ConfigurationSource
 from fleetwarden.ports.signals import ScalingSignalProvider
@@ -80,6 +80,8 @@ class Autoscaler:
         self._table: BlockTable = compile_blocks([])
         self._pairs: tuple[Pair, ...] = ()
         self._memory: Memory = new_memory(self._table)
+        self._unbegun: set[int] = set()  # rows whose window has not begun
+        self._token = 0  # of the lease under which what is remembered was counted
         self._after = ""  # fairness: the next tick begins behind the last service that was served
         self._since: Micros = 0  # executions up to here have consumed their streaks
         self._status = ""
@@ -105,6 +107,7 @@ class Autoscaler:
             return self._not_ready(envelopes.whole.generated_at, told, plain(envelopes.whole), fence)
         files = self._configuration.current()
         asked, rollouts = self._store.read(lambda tx: (as_asked(tx, files), rollouts_under_way(tx)))
+        self._taken_over(fence)
         self._compile(files.fleet)
         if not len(self._table):
             return self._keep(AutoscaleEvaluation(at=envelopes.whole.generated_at), fence)
@@ -125,9 +128,28 @@ class Autoscaler:
             self._memory,
             look.at,
         )
+        self._begin_windows(sight, look.at)
         verdicts = evaluate(self._table, sight.columns, self._memory, look.at)
         movers, puts = self._put(services, look, sight, verdicts, fence)
         return self._keep(self._report(look, sight, verdicts, movers, puts), fence)
+
+    def _taken_over(self, fence: LeaseFence) -> None:
+        """Forget what another plane knows better by now: who took the lease meanwhile counted samples of its own.
+
+        A token that is higher by one is our own lease, lapsed and taken again, with nobody in between.
+        """
+        if fence.token > self._token + 1:
+            self._fleet, self._since = None, 0
+        self._token = fence.token
+
+    def _begin_windows(self, sight: Sight, now: Micros) -> None:
+        """A stabilization window of which nothing is remembered begins with the count that is there, as HPA's does:
+        after a restart it can hold a count longer, and never let it go earlier."""
+        status, current = sight.columns.status, sight.columns.current
+        seen = {row: int(current[row]) for row in self._unbegun if status[row] != Words.UNOBSERVED}
+        if seen:
+            self._memory.put_earlier([(now, seen)])
+            self._unbegun -= seen.keys()
 
     def _compile(self, fleet: Fleet) -> None:
         """The table of this configuration; what is remembered is carried over by name."""
@@ -147,6 +169,11 @@ class Autoscaler:
             rows = {row: table.index[name] for row, name in enumerate(self._table.names) if name in table.index}
             moved = {number: places[pair] for number, pair in enumerate(self._pairs) if pair in places}
             memory.carry_over(self._memory, rows, moved, self._since)
+        windowed = {table.names[int(row)] for row in memory.windowed}
+        if self._fleet is not None:  # what was carried over goes on
+            begun = {self._table.names[int(row)] for row in self._memory.windowed if int(row) not in self._unbegun}
+            windowed -= begun
+        self._unbegun = {table.index[name] for name in windowed}
         self._rows.forget_others(table.names)
         self._fleet, self._table, self._pairs, self._memory = fleet, table, pairs, memory
 

@@ -73,6 +73,10 @@ class Told:
             return "deferred"
         return Reason(int(self.verdicts.reason[row])).code
 
+    def used(self, row: int) -> dict[str, Micros]:
+        """By signal, when the newest sample that was ever used was measured."""
+        return self._sight.used_of(self.table, row)
+
     def of(self, name: str) -> ServiceEvaluation | None:
         """Where that service stood, in numbers and words."""
         row = self.table.index.get(name)
@@ -143,15 +147,19 @@ class Rows:
         self.told: Told | None = None
 
     def load(self, table: BlockTable, memory: Memory) -> None:
-        """What another life of the autoscaler left: streaks go on, unless a change was made since."""
+        """What another life of the autoscaler left: streaks go on, unless a change was made since, and no sample that
+        was counted is counted again."""
         rows, last = self._store.read(
             lambda tx: (rows := tx.autoscale_rows.all(), tx.cooldowns.last_scales(list(rows)))
         )
+        self._known = {name: (one.reason, one.streak, one.count, one.desired) for name, one in rows.items()}
         for name, one in rows.items():
-            self._known[name] = (one.reason, one.streak, one.count, one.desired)
-            row = table.index.get(name)
-            if row is not None and last.get(name, 0) <= one.at:
+            if (row := table.index.get(name)) is None:
+                continue
+            if last.get(name, 0) <= one.at:
                 memory.streak[row], memory.count[row] = one.streak, one.count
+            pairs = table.pairs_of(row)
+            memory.last_used[pairs] = [one.used.get(signal, 0) for signal in table.pair_signal[pairs]]
 
     def forget_others(self, names: Collection[str]) -> None:
         """Remove rows of services that are not evaluated any more."""
@@ -176,7 +184,7 @@ class Rows:
             if self._known.get(name) != state:
                 one = told.of(name)
                 assert one is not None
-                fresh.append(_row(one, state))
+                fresh.append(_row(one, state, told.used(row)))
                 self._known[name] = state
         if fresh:
             self._store.transact("autoscale_rows", lambda tx: tx.autoscale_rows.put(fresh))
@@ -207,7 +215,7 @@ def _differing(before: Told, now: Told) -> list[int]:
     return sorted({*map(int, np.flatnonzero(differs)), *answered})
 
 
-def _row(one: ServiceEvaluation, state: tuple[str, int, int, int]) -> AutoscaleRow:
+def _row(one: ServiceEvaluation, state: tuple[str, int, int, int], used: Mapping[str, Micros]) -> AutoscaleRow:
     code, streak, count, desired = state
     return AutoscaleRow(
         service=one.service,
@@ -219,6 +227,7 @@ def _row(one: ServiceEvaluation, state: tuple[str, int, int, int]) -> AutoscaleR
         streak=streak,
         count=count,
         until=one.until,
+        used=used,
         numbers={"raw": one.raw, "ready": one.ready, "signals": list(one.signals), "limits": dict(one.limits)},
     )
 

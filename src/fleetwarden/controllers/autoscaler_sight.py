@@ -13,7 +13,7 @@ from fleetwarden.domain.identifiers import Micros
 from fleetwarden.domain.signal_rules import check
 from fleetwarden.domain.signals import Aggregation, Definition, Pair, Reading, Sample, SampleFault
 from fleetwarden.domain.tracking_columns import BlockTable, Reason, Seen, Words
-from fleetwarden.domain.tracking_memory import Memory
+from fleetwarden.domain.tracking_memory import Ints, Memory
 
 __all__ = ["Declared", "Sight", "see"]
 
@@ -28,20 +28,26 @@ _OPEN = 255
 
 
 class Sight:
-    """The columns, and what is told of them: by pair the reading that was judged, by row why it is not evaluated."""
+    """The columns, and what is told of them: by pair the reading that was judged and when the newest one that was ever
+    used was measured, by row why it is not evaluated."""
 
-    __slots__ = ("columns", "readings", "standing")
+    __slots__ = ("columns", "readings", "standing", "used")
 
-    def __init__(self, columns: Seen, readings: Sequence[Reading], standing: Mapping[int, str]) -> None:
+    def __init__(self, columns: Seen, readings: Sequence[Reading], standing: Mapping[int, str], used: Ints) -> None:
         self.columns = columns
         self.readings = readings
         self.standing = standing
+        self.used = used
 
     def of(self, table: BlockTable, row: int) -> list[Reading]:
         """The readings of one row's signals."""
-        first = int(table.pair_start[row])
-        last = int(table.pair_start[row + 1]) if row + 1 < len(table) else len(table.pair_row)
-        return list(self.readings[first:last])
+        return list(self.readings[table.pairs_of(row)])
+
+    def used_of(self, table: BlockTable, row: int) -> dict[str, Micros]:
+        """By signal of the row, when the newest sample that was ever used of it was measured."""
+        pairs = table.pairs_of(row)
+        names = table.pair_signal[pairs]
+        return {name: int(at) for name, at in zip(names, self.used[pairs], strict=True) if at}
 
 
 def see(
@@ -77,7 +83,7 @@ def see(
             columns.no_down[number] = _too_thin(reading, observed.get(pair.service))
         elif reading.fault is SampleFault.NOT_ASKED:
             columns.fault[number] = 2
-    return Sight(columns, readings, standing)
+    return Sight(columns, readings, standing, memory.last_used.copy())
 
 
 def _standing(service: Service, rollouts: Mapping[str, str]) -> tuple[Reason, str] | None:

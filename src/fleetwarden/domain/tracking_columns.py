@@ -117,6 +117,11 @@ class BlockTable:
     def __len__(self) -> int:
         return len(self.names)
 
+    def pairs_of(self, row: int) -> slice:
+        """Where the pairs of a row stand."""
+        last = int(self.pair_start[row + 1]) if row + 1 < len(self) else len(self.pair_row)
+        return slice(int(self.pair_start[row]), last)
+
     def floors(self, now: Micros) -> Ints:
         """The lowest count of each row at `now`."""
         if not self.scheduled:

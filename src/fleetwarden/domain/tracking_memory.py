@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fleetwarden.domain.identifiers import Micros
 
-__all__ = ["DEPTH", "Memory"]
+__all__ = ["DEPTH", "Ints", "Memory"]
 
 DEPTH = 64
 NOTHING_HIGH = -1  # no recommendation: raises no maximum

@@ -16,7 +16,8 @@ __all__ = ["AutoscaleRow", "AutoscaleRows"]
 
 
 class AutoscaleRow(Record):
-    """`streak`: -1, 0 or 1, `count` how many samples in a row it has; `numbers`: values, targets, ages behind it."""
+    """`streak`: -1, 0 or 1, `count` how many samples in a row it has; `numbers`: values, targets, ages behind it;
+    `used`: by signal, when the newest sample that was used was measured, so that no other life counts it again."""
 
     service: str
     at: Micros
@@ -28,6 +29,7 @@ class AutoscaleRow(Record):
     count: int = 0
     until: Micros | None = None
     numbers: Mapping[str, JsonValue] = {}
+    used: Mapping[str, Micros] = {}
 
 
 class AutoscaleRows(Protocol):

@@ -60,8 +60,8 @@ class Scaling:
     def declare(self, *services: Service, policy: Policy | None = None) -> None:
         self.bench.files.declare(fleet=a_fleet(*services), policy=policy or a_policy())
 
-    def load(self, value: float, name: str = "web") -> None:
-        self.signals.set(name, "q", value)
+    def load(self, value: float, name: str = "web", *, age_s: float = 0.0) -> None:
+        self.signals.set(name, "q", value, age_s=age_s)
 
     def tick(self, seconds: float = 15.0) -> AutoscaleEvaluation:
         """One tick, and time goes on."""

@@ -369,6 +369,57 @@ def test_samples_in_a_row_survive_a_restart_between_any_two_ticks(bench: Bench) 
     assert world.states() == ["intent_accepted"]
 
 
+@pytest.mark.req("ASC-6", "SGP-4")
+def test_one_sample_counts_once_however_often_the_autoscaler_is_restarted(timed: Bench) -> None:
+    world = Scaling(timed)
+    timed.substrate.boot("web", 5)
+    for tick in range(5):
+        world.load(10, age_s=15.0 * tick)  # the source repeats what it measured before the first tick
+        world.tick()
+        world.restart()
+    assert world.intents() == []
+    for _ in range(3):
+        world.load(10)
+        world.tick()
+        world.restart()
+    assert world.states() == ["intent_accepted"]
+
+
+@pytest.mark.req("ASC-13")
+def test_a_restart_makes_a_stabilization_window_no_shorter(timed: Bench) -> None:
+    world = Scaling(timed, scaled(stabilization_window_s=300, scale_down_stabilization_samples=1))
+    timed.substrate.boot("web", 5)
+    world.load(50)
+    world.tick()
+    world.restart()
+    world.load(10)
+    for _ in range(20):
+        world.tick()
+        assert world.intents() == []
+    world.tick()
+    assert world.states() == ["intent_accepted"]
+
+
+@pytest.mark.req("ASC-6", "PRO-12")
+def test_a_plane_that_leads_again_counts_on_from_what_another_one_counted(timed: Bench) -> None:
+    world = Scaling(timed)
+    timed.substrate.boot("web", 5)
+    world.load(10)
+    world.tick()
+    world.tick()
+    first, ours = world.autoscaler, timed.holder
+    world.restart()
+    timed.holder = "another plane"
+    timed.clock.advance(60)
+    world.load(50)  # on target: the samples in a row are over
+    world.tick()
+    world.autoscaler, timed.holder = first, ours
+    timed.clock.advance(60)
+    world.load(10)
+    world.tick()
+    assert world.intents() == []
+
+
 @pytest.mark.req("ASC-8", "CON-17")
 def test_a_quiet_tick_writes_nothing(bench: Bench) -> None:
     world = Scaling(bench)
