@@ -15,6 +15,7 @@ import msgspec
 
 from fleetwarden.controllers.rehearsal import rehearsed
 from fleetwarden.controllers.texts import KeptTexts
+from fleetwarden.controllers.unit_recheck import unit_refusal
 from fleetwarden.controllers.wakes import Wakes
 from fleetwarden.domain import freezing, versions
 from fleetwarden.domain import policy as policies
@@ -259,7 +260,8 @@ def rule_on(
     waives: frozenset[str] = frozenset(),
     exclude_decision: int | None = None,
 ) -> policies.Ruling:
-    """The policy's answer now, with budgets, overrides and freezes read in this transaction."""
+    """The policy's answer now, with budgets, overrides and freezes read in this transaction, and what the target's
+    quota, pool and maintenance window leave of it."""
     situation = situation_of(tx, freeze_file, request)
     if marked := versions.irreversible(request, configuration.fleet.services.get(request.target)):
         situation = msgspec.structs.replace(situation, irreversible=marked)
@@ -270,7 +272,7 @@ def rule_on(
     except Misconfigured as error:
         return policies.refuse(configuration.policy, "error", f"a stored policy override cannot be read: {error}")
     rules = [rule for rule in stored if rule is not None]
-    return policies.decide(
+    ruling = policies.decide(
         configuration.policy,
         rules,
         request,
@@ -280,6 +282,14 @@ def rule_on(
         waives=waives,
         exclude_decision=exclude_decision,
     )
+    if ruling.verdict is Verdict.DENY or request.source == Source.AUTOSCALER:
+        return ruling  # an intent's own steps ask the same of the contract, and let it wait for its window
+    total = request.evidence.facts.get("total")
+    current = total if type(total) is int else 0
+    refused = unit_refusal(tx, configuration.last_good_fleet, request, current=current)
+    if refused is None:
+        return ruling
+    return policies.refuse(configuration.policy, refused.code, refused.reason, rule="scaling contract")
 
 
 def situation_of(tx: Tx, freeze_file: str, request: ActionRequest) -> policies.Situation:

@@ -38,7 +38,7 @@ class Roomy:
                     for one in begun
                     if not one.request.dry_run and (count := _count(one.request)) is not None
                 },
-                declared={one.name: one.wanted for one in self._fleet.services.values() if one.scaling is None},
+                declared={one.name: one.wanted for one in self._fleet.services.values()},
             )
         return self._room
 

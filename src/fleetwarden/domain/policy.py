@@ -99,13 +99,13 @@ def decide(
         return refuse(policy, "error", f"denied, because deciding failed: {said}; see the log, then ask again")
 
 
-def refuse(policy: Policy, code: str, reason: str) -> Ruling:
-    """A denial for a reason that lies outside the checks, such as overrides that cannot be read."""
+def refuse(policy: Policy, code: str, reason: str, *, rule: str = "internal error") -> Ruling:
+    """A denial for a reason that lies outside the checks, such as overrides that cannot be read; `rule` names it."""
     return Ruling(
         verdict=DENY,
         code=code,
         reason=reason,
-        rule="internal error",
+        rule=rule,
         rule_source=BUILT_IN,
         policy_digest=policy.digest,
     )
