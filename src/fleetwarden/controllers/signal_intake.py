@@ -10,7 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from threading import Lock
 
+from fleetwarden.domain.contract_file import DEFAULT as DEFAULT_TENANT
 from fleetwarden.domain.errors import Misconfigured
+from fleetwarden.domain.fleet import Fleet
 from fleetwarden.domain.identifiers import Micros
 from fleetwarden.domain.signal_authority import GUARD_SOURCES_MAX, Rejection, SentSample, judge
 from fleetwarden.domain.signal_file import PUSHED, SignalsDocument
@@ -62,10 +64,10 @@ class SignalIntake:
 
     def take(self, samples: Sequence[SentSample]) -> list[Rejected]:
         """Keep the whole batch, or say what is wrong with it and keep nothing.  Raises StoreUnavailable."""
-        services = self._configuration.current().last_good_fleet.services
+        fleet = self._configuration.current().last_good_fleet
 
         def run(tx: Tx) -> list[Rejected]:
-            found = self._judge(tx, samples, tx.now(), services.keys())
+            found = self._judge(tx, samples, tx.now(), fleet)
             if found:
                 return found
             for one in samples:
@@ -85,7 +87,7 @@ class SignalIntake:
                     self.rejections[key] += 1
         return found
 
-    def _judge(self, tx: Tx, samples: Sequence[SentSample], now: Micros, services: object) -> list[Rejected]:
+    def _judge(self, tx: Tx, samples: Sequence[SentSample], now: Micros, fleet: Fleet) -> list[Rejected]:
         document = self._document()
         kinds = {(one.kind, one.unit, one.aggregation) for one in document.definitions.values() if one.source == PUSHED}
         numbered = list(dict.fromkeys(one.source for one in samples if one.sequence is not None))
@@ -94,7 +96,7 @@ class SignalIntake:
         fitting = set(fresh[: max(0, GUARD_SOURCES_MAX - tx.pushed.sources())] if fresh else ())
         found: list[Rejected] = []
         for index, one in enumerate(samples):
-            wrong = judge(one, now, services)  # type: ignore[arg-type]
+            wrong = judge(one, now, fleet.services.keys()) or _scope(one, fleet)
             if wrong is None and (one.kind, one.unit, one.aggregation) not in kinds:
                 told = f"no signal of kind {one.kind}, unit {one.unit}, {one.aggregation} with source: {PUSHED}"
                 wrong = Rejection.UNDEFINED, f"{told} is declared in signals.yml"
@@ -121,3 +123,15 @@ class SignalIntake:
             return Rejection.REPLAYED, f"sequence {sample.sequence} is not above {known}"
         marks[sample.source] = sample.sequence
         return None
+
+
+def _scope(sample: SentSample, fleet: Fleet) -> tuple[Rejection, str] | None:
+    """Why a sample is about another tenant or unit than its service is of; one that names none is about its own."""
+    if sample.scale_unit not in ("", sample.service):
+        return Rejection.SCOPE, f"{sample.service} has no unit {sample.scale_unit!r}"
+    unit = fleet.catalogue.units.get(sample.service)
+    workload = None if unit is None else fleet.catalogue.workloads.get(unit.workload)
+    tenant = DEFAULT_TENANT if workload is None else workload.tenant
+    if sample.tenant not in ("", tenant):
+        return Rejection.SCOPE, f"{sample.service} is of tenant {tenant!r}, not of {sample.tenant!r}"
+    return None

@@ -50,7 +50,7 @@ class Rejection(StrEnum):
     MISSING_TIMESTAMP = "missing_timestamp"
     SCOPE = "scope"  # about a service that is not there, or that this source may not speak for
     CREDENTIALS = "credentials"
-    UNATTESTED = "unattested"  # the source has keys, and the sample no signature of any of them
+    UNATTESTED = "unattested"  # there are keys, and the sample has no signature
     ATTESTATION = "attestation"  # a signature that is not right
     REPLAYED = "replayed"
     GUARD_FULL = "guard_full"

@@ -55,7 +55,8 @@ class AttestationKey(Record):
 
 
 class SignalsDocument(Record):
-    """What is in force.  `keys`: by pushing source, the keys of which any may sign; one that has some must sign."""
+    """What is in force.  `keys`: by pushing source, the keys of which any may sign; where there are any at all,
+    every source has to sign."""
 
     sources: Mapping[str, SourceSpec] = {}
     definitions: Mapping[str, Definition] = {}

@@ -131,12 +131,11 @@ class Definition(Record):
     unit: str
     scope: SignalScope
     aggregation: Aggregation
-    source: str = ""  # a source of signals.yml, or "" for local gauges and pushed samples
+    source: str = ""  # a source of signals.yml, or "pushed"
     query: str = ""
     by: str = ""  # the label that carries the service's (or unit's) name
     age_of: str = ""  # a bare selector whose scrape times date the query's answer
     max_age_s: float = AGE_MAX_S
     services: tuple[str, ...] = ()
-    gauge: str = ""
     file: str = ""
     line: int = 0

@@ -19,6 +19,3 @@ class SignalAuthenticator(Protocol):
 
     def problem(self, sample: SentSample) -> str | None:
         """Why the attestation does not hold, in words without secrets, or None if it does."""
-
-    def required(self, source: str) -> bool:
-        """Whether samples of this source have to be attested."""

@@ -104,8 +104,11 @@ def test_one_bad_sample_holds_back_its_whole_batch_and_each_is_named(bench: Benc
         bench.sent(value=-1.0),
         bench.sent(unit="bytes"),
         bench.sent(sequence=5),
+        bench.sent(tenant="somebody-else"),
+        bench.sent(scale_unit="api"),
     )
-    assert refused == [(1, "scope"), (2, "negative"), (3, "undefined"), (4, "replayed")]
+    found = [(1, "scope"), (2, "negative"), (3, "undefined"), (4, "replayed"), (5, "scope"), (6, "scope")]
+    assert refused == found
     assert isinstance(bench.read(), NoSample)
     assert (bench.woken, bench.intake.accepted) == (0, 0)
     assert bench.intake.rejections["shop-1", "negative"] == 1
@@ -147,11 +150,11 @@ def test_a_full_guard_takes_no_new_source_and_goes_on_with_the_known_ones(
 
 
 @pytest.mark.req("SIG-4", "SIG-6")
-def test_a_source_with_keys_has_to_sign(bench: Bench) -> None:
+def test_where_there_are_keys_everybody_has_to_sign(bench: Bench) -> None:
     keys = {"shop-1": (AttestationKey(id="k1", hmac_file="k1.key"),)}
     bench.document = SignalsDocument(definitions={"waiting": WAITING}, keys=keys)
     assert bench.take(bench.sent()) == [(0, "unattested")]
-    assert bench.take(bench.sent(source="free")) == []
+    assert bench.take(bench.sent(source="free")) == [(0, "unattested")]
 
 
 @pytest.mark.req("SIG-10")

@@ -30,12 +30,13 @@ class OpaqueReferenceAuthenticator:
     def problem(self, sample: SentSample) -> str | None:
         return None if sample.attestation is None or sample.attestation.signature else "an empty reference"
 
-    def required(self, source: str) -> bool:  # noqa: ARG002 -- the port's
-        return False
-
 
 class KeyedAuthenticator:
-    """Checks signatures by the keys of the document in force.  `folder`: where key files lie."""
+    """Checks signatures by the keys of the document in force.  `folder`: where key files lie.
+
+    Once any source has keys, every source has to sign: a name that nobody vouches for must not answer beside one that
+    somebody does.
+    """
 
     fixture = False
 
@@ -43,13 +44,11 @@ class KeyedAuthenticator:
         self._document = document
         self._folder = folder
 
-    def required(self, source: str) -> bool:
-        return source in self._document().keys
-
     def problem(self, sample: SentSample) -> str | None:
-        keys = self._document().keys.get(sample.source, ())
+        declared = self._document().keys
         if sample.attestation is None:
-            return "it is not signed" if keys else None
+            return "it is not signed, and signals.yml has keys" if declared else None
+        keys = declared.get(sample.source, ())
         key = next((one for one in keys if one.id == sample.attestation.key_id), None)
         if key is None:
             return f"no key {sample.attestation.key_id!r} of {sample.source} is known"
