@@ -5,8 +5,9 @@ Thin names over the layers.  `recommend` is the very evaluation of a running pla
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from fleetwarden.app.autoscaling import Autoscaling
 from fleetwarden.controllers.autoscaler import CADENCE
@@ -27,6 +28,10 @@ __all__ = [
     "fleet_autoscale_subscription",
     "recommend",
 ]
+
+
+COUNT_MAX: Final = 1_000_000_000  # replicas; also the longest streak
+SECONDS_MAX: Final = 1e11  # an age or a time beyond it is a mistake of units
 
 
 class _Ticks(Protocol):
@@ -79,16 +84,26 @@ def recommend(
     if isinstance(block, ScalingError):
         field = f"{block.field}: " if block.field else ""
         raise Misconfigured(f"scaling block: {field}{block.reason}")
-    if type(current) is not int or current < 0:
-        raise Misconfigured(f"current: {current!r} is no count of replicas", hint="0 or more")
-    if streak[0] not in ("", "up", "down") or type(streak[1]) is not int or streak[1] < 0:
+    if not _count(current):
+        raise Misconfigured(f"current: {current!r} is no count of replicas", hint=f"0 to {COUNT_MAX:,}")
+    if not (_pair(streak) and streak[0] in ("", "up", "down") and _count(streak[1])):
         raise Misconfigured(f"streak: {streak!r} is none that was returned", hint='such as ("down", 2)')
+    if not (_number(now) and 0 <= now <= SECONDS_MAX):
+        raise Misconfigured(f"now: {now!r} is no time", hint="seconds since 1970")
+    for name, value in signals.items():
+        if not _number(value):
+            raise Misconfigured(f"signal {name}: {value!r} is no number")
+    for what, entries in (("history", history), ("changes", changes)):
+        for one in entries:
+            least = 0 if what == "history" else -COUNT_MAX
+            if not (_pair(one) and _number(one[0]) and 0 <= one[0] <= SECONDS_MAX and _count(one[1], least)):
+                raise Misconfigured(f"{what}: {one!r} is no entry", hint="(age in seconds, a count)")
     known = {one.signal for one in block.signals}
-    kinds = {name: _aggregation(name, aggregation.get(name)) for name in known}
+    kinds = {name: _aggregation(name, text) for name, text in aggregation.items()}
     return recommendation_for(
         block,
         current=current,
-        signals={name: float(value) for name, value in signals.items() if name in known},
+        signals={name: _float(value) for name, value in signals.items() if name in known},
         aggregation=kinds,
         now=round(now * 1_000_000),
         history=history,
@@ -97,9 +112,27 @@ def recommend(
     )
 
 
-def _aggregation(name: str, text: str | None) -> Aggregation:
-    if text is None:
-        return Aggregation.FLEET_TOTAL
+def _pair(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 2
+
+
+def _number(value: object) -> bool:
+    return type(value) in (int, float)
+
+
+def _count(value: object, least: int = 0) -> bool:
+    return type(value) is int and least <= value <= COUNT_MAX
+
+
+def _float(value: float) -> float:
+    """An int beyond every float is as good as infinite: it is no usable sample."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _aggregation(name: str, text: str) -> Aggregation:
     try:
         return Aggregation(text)
     except ValueError:

@@ -208,6 +208,40 @@ def test_what_is_no_number_moves_nothing(value: float) -> None:
     assert (found.desired, found.reason) == (5, "skip_metrics")
 
 
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"current": 10**30}, "current"),
+        ({"current": True}, "current"),
+        ({"current": 1.5}, "current"),
+        ({"streak": ("down",)}, "streak"),
+        ({"streak": "ud"}, "streak"),
+        ({"streak": ("up", -1)}, "streak"),
+        ({"now": float("nan")}, "now"),
+        ({"now": -1}, "now"),
+        ({"history": [(float("nan"), 3)]}, "history"),
+        ({"history": [(-1.0, 3)]}, "history"),
+        ({"history": [(1.0, -3)]}, "history"),
+        ({"history": [(1.0,)]}, "history"),
+        ({"history": [(1.0, "3")]}, "history"),
+        ({"changes": [(float("nan"), 3)]}, "changes"),
+        ({"changes": [(1.0, 2.5)]}, "changes"),
+        ({"signals": {"load": "90"}}, "signal load"),
+        ({"signals": {"load": True}}, "signal load"),
+        ({"aggregation": {"other": "sum"}}, "aggregation of other"),
+    ],
+)
+def test_an_argument_out_of_range_is_named_and_never_a_traceback(wrong: dict[str, Any], told: str) -> None:
+    given: dict[str, Any] = {"current": 1, "signals": {"load": 1.0}, "aggregation": {}}
+    with pytest.raises(Misconfigured, match=told):
+        recommend(OPEN, **(given | wrong))
+
+
+def test_a_number_beyond_every_float_is_no_sample() -> None:
+    found = recommend(OPEN, current=5, signals={"load": 10**400}, aggregation={})
+    assert (found.desired, found.reason) == (5, "skip_metrics")
+
+
 def test_wrong_arguments_are_named() -> None:
     for wrong, told in (
         (lambda: ask(OPEN | {"targt": 3}, 1, 1), "unknown key"),
