@@ -36,7 +36,7 @@ __all__ = [
     "query_problem",
 ]
 
-TEXT_BYTES_MAX = 65_536  # of a query: several definitions of one service, each of at most 4,096 bytes
+TEXT_BYTES_MAX = 262_144  # of a query: the 16 signals that a service may have, each with two texts of 4,096 bytes
 POSITION_MAX = 1_024  # characters of a source's own position, none of them a control character
 SNAPSHOT_MAX = 256
 CURSOR_MAX = 16_384  # whatever the two are written in
