@@ -19,6 +19,8 @@ NAMES = {
     "outbox": ("ActionOutboxStore",),
     "observation": ("FleetObserver",),
     "signals": ("ScalingSignalProvider",),
+    "signal_authority": ("SignalAuthenticator", "SignalPage", "SignalSummary", "SignalDecisionEvidence", "SignalQuery",
+                         "SignalReader", "PagedSignals"),
     "contract": ("ResourcePool", "WorkloadClass", "ScaleUnit", "SignalSummaryRef", "ScaleIntent", "ScaleDecision",
                  "ScaleExecution", "ObservedOutcome", "LeaseFence", "ControllerRegistration", "FailureDomain"),
     "autoscaler": ("autoscale_fleet", "fleet_autoscale_subscription", "AutoscaleEvaluation", "recommend"),

@@ -6,6 +6,7 @@ source that fails is never replaced by another.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
@@ -15,9 +16,10 @@ from fleetwarden.adapters.signal_sources.attestation import KeyedAuthenticator
 from fleetwarden.adapters.signal_sources.prometheus import PrometheusSource, read_all
 from fleetwarden.app.settings import Settings
 from fleetwarden.controllers.pushed_signals import PushedSignals
-from fleetwarden.domain.errors import Retryable
+from fleetwarden.domain.errors import Retryable, StoreUnavailable
 from fleetwarden.domain.identifiers import Micros
 from fleetwarden.domain.signal_file import PUSHED, SignalsDocument
+from fleetwarden.domain.signal_query import SignalFault
 from fleetwarden.domain.signals import Definition, NoSample, Pair, Reading, SampleFault
 from fleetwarden.ports.signals import ScalingSignalProvider
 from fleetwarden.ports.stores import Store
@@ -33,7 +35,7 @@ class DefinedSignals:
     def __init__(self, document: Callable[[], SignalsDocument], folder: Path, store: Store) -> None:
         self._document = document
         self._folder = folder
-        self._pushed = PushedSignals(store)
+        self._pushed = PushedSignals(store, monotonic=time.monotonic, caps=lambda: document().caps)
         self._lock = Lock()
         self._known: dict[str, PrometheusSource] = {}
         self._digest = ""
@@ -56,14 +58,32 @@ class DefinedSignals:
                 by_source.setdefault(definition.source, {})[pair] = definition
         servers = [(self._source(document, name), asked) for name, asked in by_source.items() if name != PUSHED]
         failed: list[str] = []
-        for found, why in read_all(servers):
+        for found, why in read_all(servers, within_s=document.caps.timeout_s):
             answers |= found
             failed += [why] if why else []
         if PUSHED in by_source:
-            answers |= self._pushed.read(by_source[PUSHED])
+            found, why = self._read_pushed(by_source[PUSHED])
+            answers |= found
+            failed += [why] if why else []
         if failed and len(failed) == len(by_source):
             raise Retryable("; ".join(failed))
         return answers
+
+    def _read_pushed(self, pairs: Mapping[Pair, Definition]) -> tuple[dict[Pair, Reading], str]:
+        """The answers, and why there are none.  Raises StoreUnavailable: without the store nothing goes on at all."""
+        try:
+            return self._pushed.read(pairs), ""
+        except StoreUnavailable:
+            raise
+        except Retryable as error:
+            fault = SampleFault.TIMED_OUT if error.code == SignalFault.TIMED_OUT else SampleFault.SOURCE_FAILED
+            none: dict[Pair, Reading] = {
+                pair: NoSample(
+                    service=pair.service, signal=pair.signal, fault=fault, reason=error.message, source=PUSHED
+                )
+                for pair in pairs
+            }
+            return none, error.message
 
     def close(self) -> None:
         """Let connections go."""

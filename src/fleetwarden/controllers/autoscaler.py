@@ -73,7 +73,7 @@ class Autoscaler:
         self._declared = declared
         self._actions_max = actions_max
         self._max_age_s = max_age_s
-        self._movers = Movers(store, acting)
+        self._movers = Movers(store, acting, declared=declared)
         self._rows = Rows(store)
         self._lock = Lock()
         self._fleet: Fleet | None = None

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fleetwarden.controllers.autoscaler_sight import Sight
+from fleetwarden.controllers.autoscaler_sight import Declared, Sight
 from fleetwarden.controllers.intent_desk import Wanted
 from fleetwarden.controllers.sightings import Look
+from fleetwarden.controllers.signal_evidence import Evidences
 from fleetwarden.domain.actions import ActionRequest, Evidence, Kind, Record, Source
 from fleetwarden.domain.contract.lifecycle import SignalSummaryRef
 from fleetwarden.domain.convergence import facts, identity
@@ -43,11 +44,19 @@ class Mover(Record):
 
 
 class Movers:
-    """Finds what moves, and makes wishes of it."""
+    """Finds what moves, and makes wishes of it.  `declared`: what each signal of a service is declared as."""
 
-    def __init__(self, store: Store, acting: frozenset[str], *, skew_s: float = 5.0) -> None:
+    def __init__(
+        self,
+        store: Store,
+        acting: frozenset[str],
+        *,
+        declared: Declared = lambda _service, _signal: None,
+        skew_s: float = 5.0,
+    ) -> None:
         self._store = store
         self._acting = acting
+        self._declared = declared
         self._skew_s = skew_s
         self.cooling: dict[str, CooldownView] = {}  # of the last tick, for people
 
@@ -105,22 +114,28 @@ class Movers:
         """The wishes of these services, each on the revision that is the latest now."""
         names = [one.service.name for one in movers]
         latest = self._store.read(lambda tx: tx.intents.latest_of(names))
+        evidences = Evidences(self._declared, look.at)
         return [
-            self._wish(one, look, 0 if (row := latest.get(one.service.name)) is None else row.intent.revision)
+            self._wish(
+                one, look, evidences, 0 if (row := latest.get(one.service.name)) is None else row.intent.revision
+            )
             for one in movers
         ]
 
-    def _wish(self, mover: Mover, look: Look, revision: int) -> Wanted:
+    def _wish(self, mover: Mover, look: Look, evidences: Evidences, revision: int) -> Wanted:
         service, up = mover.service, mover.desired > mover.current
         summary = _summary(mover)
         block = service.scaling
         assert block is not None
         told = _reason(mover)
         seen = look.seen[service.name]
+        summary_digest = digest(summary)
+        evidence = evidences.of(service.name, mover.readings, summary_digest)
         scaling: dict[str, JsonValue] = {
             "from_replicas": mover.current,
             "signals": summary,
             "raw_reason": mover.reason,
+            "evidence": evidence.graph_projection(),
         }
         request = ActionRequest(
             kind=Kind.SCALE,
@@ -144,10 +159,11 @@ class Movers:
             desired=mover.desired,
             observed=mover.current,
             signal=SignalSummaryRef(
-                digest=digest(summary), window_start=min(times), window_end=max(times), signals=len(times)
+                digest=summary_digest, window_start=min(times), window_end=max(times), signals=len(times)
             ),
             request=request,
             cooldown_s=block.cooldown_s(up=up),
+            query_text=evidence.text,
         )
 
 

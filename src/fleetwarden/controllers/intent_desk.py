@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from fleetwarden.controllers.gate import REBUILD_SPAN
 from fleetwarden.controllers.intent_moves import reject, supersede
 from fleetwarden.controllers.intent_putting import Put, PutAnswer, Putting, Wanted
+from fleetwarden.controllers.signal_evidence import KeptQueries
 from fleetwarden.controllers.texts import KeptTexts
 from fleetwarden.controllers.unit_recheck import unit_refusal
 from fleetwarden.controllers.wakes import Wakes
@@ -45,6 +46,7 @@ class IntentDesk:
         self._wakes = wakes
         self._texts = texts
         self._skew_s = skew_s
+        self._queries = KeptQueries()
 
     def put(self, wishes: Sequence[Wanted], *, fence: LeaseFence, most: int | None = None) -> list[Put]:
         """Decide these wishes, in order, in one transaction.
@@ -72,6 +74,12 @@ class IntentDesk:
                 answer = one_by_one.put(wish)
                 spent += answer.answer in (PutAnswer.ACCEPTED, PutAnswer.PROPOSED)
                 answers.append(answer)
+            decided = [
+                wish.query_text
+                for wish, one in zip(wishes, answers, strict=True)
+                if one.decision is not None and one.answer is not PutAnswer.REPEATED
+            ]
+            self._queries.keep(tx, decided)
             if any(one.answer is PutAnswer.ACCEPTED for one in answers):
                 tx.after_commit(self._wakes.waker("fleet_reconciler"))
             return answers

@@ -60,7 +60,8 @@ class PutAnswer(StrEnum):
 
 
 class Wanted(Record):
-    """One wish.  `request` is complete but for its key, which is the intent's identity."""
+    """One wish.  `request` is complete but for its key, which is the intent's identity.  `query_text`: of the signals'
+    queries, which its evidence names by digest; "": it rests on none."""
 
     service: Service
     expected_revision: int
@@ -70,6 +71,7 @@ class Wanted(Record):
     request: ActionRequest
     cooldown_s: float = 0.0
     operation: IntentOperation = IntentOperation.SCALE
+    query_text: str = ""
 
 
 class Put(Record):

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 
 from fleetwarden.domain.contract_file import DEFAULT as DEFAULT_TENANT
-from fleetwarden.domain.errors import Misconfigured
+from fleetwarden.domain.errors import Misconfigured, Refused
 from fleetwarden.domain.fleet import Fleet
 from fleetwarden.domain.identifiers import Micros
-from fleetwarden.domain.signal_authority import GUARD_SOURCES_MAX, Rejection, SentSample, judge, source_label
+from fleetwarden.domain.signal_authority import Rejection, SentSample, judge, source_label
 from fleetwarden.domain.signal_file import PUSHED, SignalsDocument
 from fleetwarden.ports.attestation import SignalAuthenticator
 from fleetwarden.ports.configuration import ConfigurationSource
@@ -63,7 +63,17 @@ class SignalIntake:
         self.accepted = 0
 
     def take(self, samples: Sequence[SentSample]) -> list[Rejected]:
-        """Keep the whole batch, or say what is wrong with it and keep nothing.  Raises StoreUnavailable."""
+        """Keep the whole batch, or say what is wrong with it and keep nothing.
+
+        Raises Refused if it has more samples than a page may have, StoreUnavailable.
+        """
+        most = self._document().caps.page_size
+        if len(samples) > most:
+            raise Refused(
+                f"{len(samples):,} samples are more than the {most:,} that one batch may have",
+                code="too_large",
+                hint="push several batches",
+            )
         fleet = self._configuration.current().last_good_fleet
 
         def run(tx: Tx) -> list[Rejected]:
@@ -93,7 +103,8 @@ class SignalIntake:
         numbered = list(dict.fromkeys(one.source for one in samples if one.sequence is not None))
         marks = dict(tx.pushed.marks(numbered))
         fresh = [one for one in numbered if one not in marks]
-        fitting = set(fresh[: max(0, GUARD_SOURCES_MAX - tx.pushed.sources())] if fresh else ())
+        most = document.caps.guard_sources
+        fitting = set(fresh[: max(0, most - tx.pushed.sources())] if fresh else ())
         found: list[Rejected] = []
         for index, one in enumerate(samples):
             wrong = judge(one, now, fleet.services.keys()) or _scope(one, fleet)
@@ -101,7 +112,7 @@ class SignalIntake:
                 told = f"no signal of kind {one.kind}, unit {one.unit}, {one.aggregation} with source: {PUSHED}"
                 wrong = Rejection.UNDEFINED, f"{told} is declared in signals.yml"
             if wrong is None:
-                wrong = self._attested(one) or self._sequence(one, marks, fitting)
+                wrong = self._attested(one) or _sequence(one, marks, fitting, most)
             if wrong is not None:
                 found.append(Rejected(index, *wrong))
         return found
@@ -112,17 +123,17 @@ class SignalIntake:
             return None
         return Rejection.UNATTESTED if sample.attestation is None else Rejection.ATTESTATION, problem
 
-    @staticmethod
-    def _sequence(sample: SentSample, marks: dict[str, int], fitting: set[str]) -> tuple[Rejection, str] | None:
-        if sample.sequence is None:
-            return None
-        known = marks.get(sample.source)
-        if known is None and sample.source not in fitting:
-            return Rejection.GUARD_FULL, f"{GUARD_SOURCES_MAX} sources are remembered: no new one is taken"
-        if known is not None and sample.sequence <= known:
-            return Rejection.REPLAYED, f"sequence {sample.sequence} is not above {known}"
-        marks[sample.source] = sample.sequence
+
+def _sequence(sample: SentSample, marks: dict[str, int], fitting: set[str], most: int) -> tuple[Rejection, str] | None:
+    if sample.sequence is None:
         return None
+    known = marks.get(sample.source)
+    if known is None and sample.source not in fitting:
+        return Rejection.GUARD_FULL, f"{most:,} sources are remembered: no new one is taken"
+    if known is not None and sample.sequence <= known:
+        return Rejection.REPLAYED, f"sequence {sample.sequence} is not above {known}"
+    marks[sample.source] = sample.sequence
+    return None
 
 
 def _scope(sample: SentSample, fleet: Fleet) -> tuple[Rejection, str] | None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection
+from collections.abc import Container
 from enum import StrEnum
-from typing import Final
+from functools import lru_cache
 
 import msgspec
 
@@ -22,7 +22,6 @@ from fleetwarden.domain.signals import AGE_MAX_S, SKEW_MAX_S, Aggregation, Signa
 
 __all__ = [
     "EVIDENCE_MAX",
-    "GUARD_SOURCES_MAX",
     "Attestation",
     "Rejection",
     "SentSample",
@@ -31,7 +30,6 @@ __all__ = [
     "source_label",
 ]
 
-GUARD_SOURCES_MAX: Final = 65_536  # sources whose sequences are remembered; a full guard refuses new ones
 EVIDENCE_MAX = 8
 _SOURCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,127}")
 _CREDENTIAL = re.compile(
@@ -49,7 +47,8 @@ class Rejection(StrEnum):
     STALE = "stale"
     FUTURE = "future"
     MISSING_TIMESTAMP = "missing_timestamp"
-    SCOPE = "scope"  # about a service that is not there, or that this source may not speak for
+    SCOPE = "scope"  # about a service that is not there, or about something else than was asked for
+    SOURCE = "source"  # of a source that was not asked
     CREDENTIALS = "credentials"
     UNATTESTED = "unattested"  # there are keys, and the sample has no signature
     ATTESTATION = "attestation"  # a signature that is not right
@@ -101,7 +100,7 @@ def signed_bytes(sample: SentSample) -> bytes:
     return canonical_json(plain)
 
 
-def judge(sample: SentSample, now: Micros, services: Collection[str]) -> tuple[Rejection, str] | None:
+def judge(sample: SentSample, now: Micros, services: Container[str]) -> tuple[Rejection, str] | None:
     """Why a sample cannot be taken by what it says, or None.  Attestation and sequence are asked elsewhere."""
     if (why := _malformed(sample)) is not None:
         return Rejection.MALFORMED, why
@@ -111,14 +110,14 @@ def judge(sample: SentSample, now: Micros, services: Collection[str]) -> tuple[R
         return Rejection.NEGATIVE, f"value is {sample.value:g}, below 0"
     if sample.value > VALUE_MAX:
         return Rejection.TOO_LARGE, f"value is above {VALUE_MAX:g}"
-    if any(_CREDENTIAL.search(text) for text in (*sample.evidence, sample.source)):
+    if not _opaque(sample.source) or (sample.evidence and not all(map(_opaque, sample.evidence))):
         return Rejection.CREDENTIALS, "source or evidence looks like a credential: give opaque references"
     if sample.sampled_at is None:
         return Rejection.MISSING_TIMESTAMP, "sampled_at is missing: a sample without a time is no evidence"
     if sample.service not in services:
         return Rejection.SCOPE, f"no service {sample.service!r} is declared"
     age = now - sample.sampled_at
-    most = min(sample.freshness_s, AGE_MAX_S)
+    most = sample.freshness_s  # at most AGE_MAX_S, or it is malformed
     if age > int(most * SECOND):
         return Rejection.STALE, f"it is {seconds(age):.1f} s old, {most:g} s are allowed"
     ahead = max(-age, (sample.event_at or sample.sampled_at) - now)
@@ -129,12 +128,22 @@ def judge(sample: SentSample, now: Micros, services: Collection[str]) -> tuple[R
 
 def source_label(source: str) -> str:
     """The source as others may read it: free text, and what looks like a credential, is nobody's name."""
-    fit = _SOURCE.fullmatch(source) and not _CREDENTIAL.search(source)
+    fit = _is_source(source) and _opaque(source)
     return source if fit else "malformed"
 
 
+@lru_cache(maxsize=4096)  # few sources send many samples
+def _is_source(name: str) -> bool:
+    return _SOURCE.fullmatch(name) is not None
+
+
+@lru_cache(maxsize=4096)
+def _opaque(reference: str) -> bool:
+    return _CREDENTIAL.search(reference) is None
+
+
 def _malformed(sample: SentSample) -> str | None:
-    if not _SOURCE.fullmatch(sample.source):
+    if not _is_source(sample.source):
         return "source is no name: letters, digits, '_', '.', ':', '/', '-', at most 128"
     if problem := name_problem(sample.service):
         return f"service: {problem}"
@@ -148,7 +157,9 @@ def _malformed(sample: SentSample) -> str | None:
         return f"freshness_s is above 0 and at most {AGE_MAX_S:g}"
     if not 0 <= sample.confidence <= 1:
         return "confidence is from 0 to 1"
-    if len(sample.evidence) > EVIDENCE_MAX or any(not 1 <= len(one) <= 256 for one in sample.evidence):
+    if sample.evidence and (
+        len(sample.evidence) > EVIDENCE_MAX or not all(1 <= len(one) <= 256 for one in sample.evidence)
+    ):
         return f"evidence is at most {EVIDENCE_MAX} references of 1 to 256 characters"
     if (sample.event_at or 0) < 0:
         return "event_at is before 1970"  # and what is signed has no form for a time before the year 1

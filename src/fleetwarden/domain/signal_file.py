@@ -14,6 +14,8 @@ from fleetwarden.domain.actions import Record
 from fleetwarden.domain.identifiers import name_problem
 from fleetwarden.domain.located import Findings, Node
 from fleetwarden.domain.located_values import number, quoted, text, word
+from fleetwarden.domain.signal_caps import GLOBAL_CAPS, SignalCaps, read_caps
+from fleetwarden.domain.signal_query import credential_problem
 from fleetwarden.domain.signals import AGE_MAX_S, Aggregation, Definition, SignalKind, SignalScope
 
 __all__ = ["PUSHED", "QUERY_BYTES_MAX", "AttestationKey", "SignalsDocument", "SourceSpec", "read_signals_file"]
@@ -61,6 +63,7 @@ class SignalsDocument(Record):
     sources: Mapping[str, SourceSpec] = {}
     definitions: Mapping[str, Definition] = {}
     keys: Mapping[str, tuple[AttestationKey, ...]] = {}
+    caps: SignalCaps = GLOBAL_CAPS
     digest: str = ""
 
     def definition(self, service: str, signal: str) -> Definition | None:
@@ -80,7 +83,7 @@ def read_signals_file(node: Node, *, digest: str = "", default_url: str = "") ->
     if not node.mapping:
         found.problem(node, f"the file is {quoted(node)}, a mapping with signals: is needed")
         found.raise_if_any(f"{node.file} cannot be used")
-    keys = found.keys(node, ("version", "sources", "signals", "attestation"))
+    keys = found.keys(node, ("version", "sources", "signals", "attestation", "caps"))
     version = keys.get("version")
     if version is not None and (type(version.value) is not int or version.value != 1):
         found.problem(version, f"version: {quoted(version)} is unknown, this release reads version: 1")
@@ -89,8 +92,9 @@ def read_signals_file(node: Node, *, digest: str = "", default_url: str = "") ->
         sources["prometheus"] = SourceSpec(name="prometheus", url=default_url)
     definitions = _definitions(found, keys.get("signals"), sources)
     attestation = _attestation(found, keys.get("attestation"))
+    caps = read_caps(found, keys.get("caps"))
     found.raise_if_any(f"{node.file} cannot be used")
-    return SignalsDocument(sources=sources, definitions=definitions, keys=attestation, digest=digest)
+    return SignalsDocument(sources=sources, definitions=definitions, keys=attestation, caps=caps, digest=digest)
 
 
 def _mapping(found: Findings, node: Node | None, what: str, most: int) -> tuple[tuple[Node, Node], ...]:
@@ -281,7 +285,15 @@ def _asking(
             "so its answer says nothing about the scrape's time"
         )
         own.problem(keys["query"], f"{about}: {reason}")
+    _no_credentials(own, about, keys)
     return source, query or "", by or "", age_of or ""
+
+
+def _no_credentials(own: Findings, about: str, keys: Mapping[str, Node]) -> None:
+    for field in ("query", "age_of"):
+        value = keys[field].value if field in keys else None
+        if isinstance(value, str) and (told := credential_problem(value)) is not None:
+            own.problem(keys[field], f"{about}.{field}: {told}")
 
 
 def _attestation(found: Findings, node: Node | None) -> dict[str, tuple[AttestationKey, ...]]:

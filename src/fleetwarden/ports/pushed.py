@@ -7,11 +7,13 @@ enters a lifecycle, the ledger or a feed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from fleetwarden.domain.signal_authority import SentSample
 
-__all__ = ["PushedSamples"]
+__all__ = ["PushedSamples", "SampleKey"]
+
+SampleKey: TypeAlias = tuple[str, str, str, str]  # service, source, unit of scale, kind
 
 
 class PushedSamples(Protocol):
@@ -27,5 +29,8 @@ class PushedSamples(Protocol):
     def put(self, sample: SentSample) -> None:
         """Keep a sample, unless a newer one of the same source, service, unit and kind is kept."""
 
-    def of(self, services: Sequence[str]) -> Sequence[SentSample]:
-        """The samples that are kept of these services."""
+    def page(
+        self, services: Sequence[str], after: tuple[str, str, str, str] | None, limit: int
+    ) -> Sequence[SentSample]:
+        """The samples that are kept of these services, at most `limit` behind `after`, by (service, source, unit of
+        scale, kind) in the database's own order of texts; None: from the first."""

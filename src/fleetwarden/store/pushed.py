@@ -11,7 +11,7 @@ from fleetwarden.domain.signal_authority import SentSample
 from fleetwarden.store import columns, schema_signals
 from fleetwarden.store.columns import document, text
 from fleetwarden.store.session import Session
-from fleetwarden.store.statements import Row, Statement, each_of, write
+from fleetwarden.store.statements import Row, Statement, each_of, param, write
 
 __all__ = ["StoredPushed"]
 
@@ -37,7 +37,18 @@ def _advance() -> Statement:
 
 
 _PUT, _ADVANCE = _put(), _advance()
-_OF = Statement(sa.select(_P.c.service, _P.c.body).where(_P.c.service.in_(sa.select(each_of("services").c.value))))
+_KEY = (_P.c.service, _P.c.source, _P.c.scale_unit, _P.c.kind)
+
+
+def _page(*, after: bool) -> Statement:
+    wanted = sa.select(_P.c.service, _P.c.body).where(_P.c.service.in_(sa.select(each_of("services").c.value)))
+    if after:
+        names = ("service", "source", "scale_unit", "kind")
+        wanted = wanted.where(sa.tuple_(*_KEY) > sa.tuple_(*[param(f"after_{name}", str) for name in names]))
+    return Statement(wanted.order_by(*_KEY).limit(param("limit")))
+
+
+_FIRST, _AFTER = _page(after=False), _page(after=True)
 _MARKS = Statement(sa.select(_M.c.source, _M.c.sequence).where(_M.c.source.in_(sa.select(each_of("sources").c.value))))
 _SOURCES = Statement(sa.select(sa.func.count()).select_from(_M))
 _SAMPLE = msgspec.json.Decoder(SentSample)
@@ -77,5 +88,21 @@ class StoredPushed:
             body=document("pushed_sample.body", sample),
         )
 
-    def of(self, services: Sequence[str]) -> Sequence[SentSample]:
-        return [_sample(row) for row in self._session.rows(_OF, services=self._session.array(services))]
+    def page(
+        self, services: Sequence[str], after: tuple[str, str, str, str] | None, limit: int
+    ) -> Sequence[SentSample]:
+        names = self._session.array(services)
+        if after is None:
+            rows = self._session.rows(_FIRST, services=names, limit=limit)
+        else:
+            service, source, scale_unit, kind = after
+            rows = self._session.rows(
+                _AFTER,
+                services=names,
+                after_service=service,
+                after_source=source,
+                after_scale_unit=scale_unit,
+                after_kind=kind,
+                limit=limit,
+            )
+        return [_sample(row) for row in rows]

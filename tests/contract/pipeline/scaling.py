@@ -12,6 +12,7 @@ from fleetwarden.domain.located import located
 from fleetwarden.domain.policy import Policy
 from fleetwarden.domain.scaling import read_block
 from fleetwarden.domain.scaling_block import ScalingBlock
+from fleetwarden.domain.signals import Definition
 from fleetwarden.ports.intents import IntentRow
 from fleetwarden.ports.stores import Page
 from fleetwarden.testing import FakeSignals, a_fleet, a_policy, a_service
@@ -37,6 +38,7 @@ class Scaling:
     def __init__(self, bench: Bench, *services: Service, policy: Policy | None = None, actions_max: int = 5) -> None:
         self.bench = bench
         self.signals = FakeSignals()
+        self.declared: dict[str, Definition] = {}
         self.declare(*(services or (scaled(),)), policy=policy)
         self.desk = IntentDesk(bench.store, bench.files, bench.wakes, bench.gate.texts)
         self.actions_max = actions_max
@@ -52,7 +54,7 @@ class Scaling:
             bench.supervision,
             self.desk,
             self.signals,
-            declared=lambda _service, _signal: None,
+            declared=lambda _service, signal: self.declared.get(signal),
             acting=frozenset({""}),
             actions_max=self.actions_max,
         )

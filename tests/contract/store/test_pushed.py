@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from fleetwarden.adapters.signal_sources.attestation import KeyedAuthenticator, OpaqueReferenceAuthenticator
-from fleetwarden.controllers.pushed_signals import PushedSignals
+from fleetwarden.controllers.paged_signals import query_for
+from fleetwarden.controllers.pushed_signals import PushedPages, PushedSignals
 from fleetwarden.controllers.signal_intake import SignalIntake
-from fleetwarden.domain import signal_authority
-from fleetwarden.domain.errors import Misconfigured
+from fleetwarden.domain.errors import Misconfigured, Refused
 from fleetwarden.domain.identifiers import SECOND
 from fleetwarden.domain.signal_authority import Attestation, SentSample
+from fleetwarden.domain.signal_caps import GLOBAL_CAPS, SignalCaps
 from fleetwarden.domain.signal_file import PUSHED, AttestationKey, SignalsDocument
 from fleetwarden.domain.signals import (
     Aggregation,
@@ -48,6 +49,7 @@ class Bench:
         self.now = store.read(lambda tx: tx.now())
         files = FakeConfiguration(a_configuration(a_fleet(a_service("web"), a_service("api"))))
         keys = KeyedAuthenticator(lambda: self.document, folder)
+        self.pushed = PushedSignals(store, monotonic=lambda: 0.0, caps=lambda: self.document.caps)
         self.intake = SignalIntake(store, files, lambda: self.document, keys, taken=self.wake)
 
     def wake(self) -> None:
@@ -70,7 +72,7 @@ class Bench:
 
     def read(self, service: str = "web") -> Sample | NoSample:
         pair = Pair(service=service, signal="waiting")
-        return PushedSignals(self.store).read({pair: WAITING})[pair]
+        return self.pushed.read({pair: WAITING})[pair]
 
     def value(self, service: str = "web") -> float:
         reading = self.read(service)
@@ -136,17 +138,25 @@ def test_the_newest_measurement_answers_and_two_sources_are_never_added_up(bench
 
 
 @pytest.mark.req("SIG-9")
-def test_a_full_guard_takes_no_new_source_and_goes_on_with_the_known_ones(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("fleetwarden.controllers.signal_intake.GUARD_SOURCES_MAX", 1)
-    assert signal_authority.GUARD_SOURCES_MAX == 65_536
+def test_a_full_guard_takes_no_new_source_and_goes_on_with_the_known_ones(bench: Bench) -> None:
+    bench.document = SignalsDocument(definitions={"waiting": WAITING}, caps=SignalCaps(guard_sources=1))
+    assert GLOBAL_CAPS.guard_sources == 65_536
     both = bench.sent(sequence=1), bench.sent(sequence=1, source="shop-2")
     assert bench.take(*both) == [(1, "guard_full")]  # also where both come at once
     assert bench.take(bench.sent(sequence=1)) == []
     assert bench.take(bench.sent(sequence=1, source="shop-2")) == [(0, "guard_full")]
     assert bench.take(bench.sent(sequence=2)) == []
     assert bench.take(bench.sent(source="shop-2")) == []  # without a sequence nothing is remembered
+
+
+@pytest.mark.req("SIG-9")
+def test_a_batch_over_the_cap_of_a_page_is_refused_whole(bench: Bench) -> None:
+    bench.document = SignalsDocument(definitions={"waiting": WAITING}, caps=SignalCaps(page_size=2))
+    with pytest.raises(Refused) as refused:
+        bench.take(*[bench.sent()] * 3)
+    assert refused.value.code == "too_large"
+    assert isinstance(bench.read(), NoSample)
+    assert bench.take(bench.sent(), bench.sent()) == []
 
 
 @pytest.mark.req("SIG-4", "SIG-6")
@@ -187,3 +197,54 @@ def test_a_time_that_cannot_be_written_is_a_rejection_also_of_a_signed_sample(be
     early = -62_135_596_800 * SECOND - SECOND  # a second before the year 1, as an offset can make it
     signed = Attestation(key_id="k1", signature="00")
     assert bench.take(bench.sent(event_at=early, attestation=signed)) == [(0, "malformed")]
+
+
+@pytest.mark.req("SIG-3", "SIG-9")
+def test_kept_samples_are_read_in_pages_and_each_service_gets_its_newest(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fleetwarden.controllers.pushed_signals.SERVICES_MAX", 1)
+    for name, most in (("shop-1", 3.0), ("shop-2", 5.0), ("shop-3", 4.0), ("shop-4", 2.0), ("shop-5", 1.0)):
+        at = bench.now + int(most)
+        assert bench.take(bench.sent(source=name, value=most, sampled_at=at)) == []
+        assert bench.take(bench.sent(source=name, service="api", value=10 * most, sampled_at=at)) == []
+    for size in (1, 2, 3, 5, 1000):
+        bench.document = SignalsDocument(definitions={"waiting": WAITING}, caps=SignalCaps(page_size=size))
+        pairs = {Pair(service=name, signal="waiting"): WAITING for name in ("web", "api")}
+        found = bench.pushed.read(pairs)
+        assert {pair.service: one.value for pair, one in found.items() if isinstance(one, Sample)} == {
+            "web": 5.0,
+            "api": 50.0,
+        }
+    walked = []
+    pages = PushedPages(bench.store, ["web", "api"])
+    asked = query_for(PUSHED, [WAITING], bench.now, SignalCaps(page_size=3))
+    after = "begin"
+    while after:
+        page = pages.page(asked, asked.digest(), after.removeprefix("begin"), 3, 1.0)
+        walked += [(one.service, one.source) for one in page.samples]
+        after = page.next
+    assert walked == [(service, f"shop-{number}") for service in ("web", "api") for number in range(1, 6)]
+
+
+@pytest.mark.req("SIG-2", "SIG-9")
+def test_a_read_that_ends_at_its_most_samples_goes_on_there_and_leaves_nobody_out(bench: Bench) -> None:
+    for service in ("api", "web"):
+        assert bench.take(bench.sent(service=service), bench.sent(service=service, source="shop-2")) == []
+    pairs = {Pair(service=name, signal="waiting"): WAITING for name in ("web", "api", "cron")}
+    bench.document = SignalsDocument(definitions={"waiting": WAITING}, caps=SignalCaps(items=2, page_size=1))
+    seen: list[set[str]] = []
+    for _ in range(3):
+        found = bench.pushed.read(pairs)
+        seen.append({pair.service for pair, one in found.items() if isinstance(one, Sample)})
+        none = {one.fault for one in found.values() if isinstance(one, NoSample)}
+        assert none == {SampleFault.NOT_ASKED}  # it says nothing about those that it did not come to
+    assert set().union(*seen) == {"api", "web"}
+
+
+@pytest.mark.req("SIG-4")
+def test_a_place_that_is_none_is_refused_in_words(bench: Bench) -> None:
+    asked = query_for(PUSHED, [WAITING], bench.now, GLOBAL_CAPS)
+    with pytest.raises(Refused) as refused:
+        PushedPages(bench.store, ["web"]).page(asked, asked.digest(), "[1", 3, 1.0)
+    assert refused.value.code == "malformed_cursor"

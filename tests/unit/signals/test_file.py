@@ -9,6 +9,7 @@ import pytest
 from fleetwarden.adapters.files.signals import SignalsFile
 from fleetwarden.adapters.files.yaml_tree import parse
 from fleetwarden.domain.errors import Misconfigured
+from fleetwarden.domain.signal_caps import GLOBAL_CAPS, SignalCaps
 from fleetwarden.domain.signal_file import SignalsDocument, read_signals_file
 
 GOOD = """\
@@ -86,6 +87,8 @@ def test_the_prometheus_of_the_settings_is_the_source_where_none_is_named() -> N
         ("hmac_file: a.key", "hmac_file: a.key, ed25519: x", 8, "exactly one of"),
         ("id: k2", "id: k1", 8, "same id"),
         ('{keys: [{id: k1, hmac_file: a.key}, {id: k2, ed25519: "AAAA"}]}', "{keys: []}", 8, "1 to 8 keys"),
+        ("query: jobs_waiting", "query: 'jobs{password=\"x\"}'", 5, "credential"),
+        ("by: service", "by: service, age_of: 'up{api_key=\"x\"}'", 5, "credential"),
         ("  sent:", "  waiting:", 6, "twice"),
         ("  sent:", "  'a b':", 6, "no name"),
     ],
@@ -117,3 +120,39 @@ def test_a_file_that_cannot_be_used_leaves_the_last_good_one_in_force(tmp_path: 
     path.unlink()
     assert file.refresh()
     assert (file.current(), file.problems) == (SignalsDocument(), ())
+
+
+@pytest.mark.req("SIG-2", "SIG-9")
+def test_a_deployment_tightens_caps() -> None:
+    assert read(GOOD).caps == GLOBAL_CAPS
+    assert (GLOBAL_CAPS.timeout_s, GLOBAL_CAPS.window_s) == (10.0, 86_400.0)
+    assert (GLOBAL_CAPS.page_size, GLOBAL_CAPS.items, GLOBAL_CAPS.guard_sources) == (1_000, 1_000_000, 65_536)
+    tight = read(GOOD + "caps: {timeout_s: 2.5, window_s: 60, page_size: 10, items: 100, guard_sources: 5}\n").caps
+    assert tight == SignalCaps(timeout_s=2.5, window_s=60.0, page_size=10, items=100, guard_sources=5)
+    assert read(GOOD + "caps: {page_size: 1000}\n").caps == GLOBAL_CAPS
+
+
+@pytest.mark.req("SIG-2", "SIG-9")
+@pytest.mark.parametrize(
+    ("caps", "said"),
+    [
+        ("{timeout_s: 10.5}", "never loosen"),
+        ("{window_s: 86401}", "never loosen"),
+        ("{page_size: 1001}", "never loosen"),
+        ("{items: 1000001}", "never loosen"),
+        ("{guard_sources: 65537}", "never loosen"),
+        ("{page_size: 0}", "out of range"),
+        ("{page_size: 1.5}", "whole number"),
+        ("{timeout_s: .nan}", "out of range"),
+        ("{timeout_s: .inf}", "never loosen"),
+        ("{timeout_s: '5'}", "text"),
+        ("{page: 5}", "unknown key"),
+        ("[1]", "a mapping"),
+    ],
+)
+def test_a_looser_or_wrong_cap_is_refused_with_its_line(caps: str, said: str) -> None:
+    with pytest.raises(Misconfigured) as refused:
+        read(f"{GOOD}caps:\n  {caps}\n")
+    [problem] = refused.value.problems
+    assert (problem.file, problem.line) == ("signals.yml", 10)
+    assert said in problem.reason

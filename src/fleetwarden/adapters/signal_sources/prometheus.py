@@ -69,13 +69,14 @@ class _Begun:
 
 
 def read_all(
-    asked: Sequence[tuple[PrometheusSource, Mapping[Pair, Definition]]],
+    asked: Sequence[tuple[PrometheusSource, Mapping[Pair, Definition]]], *, within_s: float = BATCH_S
 ) -> list[tuple[dict[Pair, Reading], str]]:
-    """The answers of several sources, as `PrometheusSource.read` gives them, within BATCH_S seconds for all of them.
+    """The answers of several sources, as `PrometheusSource.read` gives them, within `within_s` seconds (at most
+    BATCH_S) for all of them.
 
     All are asked before any is waited for: one that hangs takes no time away from the others.
     """
-    until = time.monotonic() + BATCH_S
+    until = time.monotonic() + min(within_s, BATCH_S)
     begun = [source.begin(pairs) for source, pairs in asked]
     return [source.collect(one, until) for (source, _), one in zip(asked, begun, strict=True)]
 
