@@ -19,6 +19,7 @@ from fleetwarden.cli.override import adopt, override, reassert
 from fleetwarden.cli.policy import policy
 from fleetwarden.cli.recover import recover
 from fleetwarden.cli.sealed import ledger
+from fleetwarden.cli.shadow import shadow
 from fleetwarden.cli.signals import signals
 from fleetwarden.cli.storage import db
 from fleetwarden.cli.tokens import tokens
@@ -70,5 +71,5 @@ app.command("versions")(versions)
 app.command("adopt")(adopt)
 app.command("reassert")(reassert)
 app.command("doctor")(doctor)
-for _group in (approvals, override, action, freeze, policy, *GROUPS, signals, ledger, recover, tokens, db):
+for _group in (approvals, override, action, freeze, policy, *GROUPS, signals, shadow, ledger, recover, tokens, db):
     app.add_typer(_group)
