@@ -13,6 +13,7 @@ from fleetwarden.cli.approvals import approvals
 from fleetwarden.cli.calling import Common, ConfigOption, TokenOption, UrlOption
 from fleetwarden.cli.doctor import doctor
 from fleetwarden.cli.freeze import freeze
+from fleetwarden.cli.importing import importing
 from fleetwarden.cli.ledger import GROUPS
 from fleetwarden.cli.looking import history, plan
 from fleetwarden.cli.override import adopt, override, reassert
@@ -71,5 +72,19 @@ app.command("versions")(versions)
 app.command("adopt")(adopt)
 app.command("reassert")(reassert)
 app.command("doctor")(doctor)
-for _group in (approvals, override, action, freeze, policy, *GROUPS, signals, shadow, ledger, recover, tokens, db):
+for _group in (
+    approvals,
+    override,
+    action,
+    freeze,
+    policy,
+    *GROUPS,
+    signals,
+    shadow,
+    importing,
+    ledger,
+    recover,
+    tokens,
+    db,
+):
     app.add_typer(_group)
