@@ -28,6 +28,7 @@ __all__ = [
     "SentSample",
     "judge",
     "signed_bytes",
+    "source_label",
 ]
 
 GUARD_SOURCES_MAX: Final = 65_536  # sources whose sequences are remembered; a full guard refuses new ones
@@ -124,6 +125,12 @@ def judge(sample: SentSample, now: Micros, services: Collection[str]) -> tuple[R
     if ahead > int(SKEW_MAX_S * SECOND):
         return Rejection.FUTURE, f"it is dated {seconds(ahead):.1f} s ahead, {SKEW_MAX_S:g} s are allowed"
     return None
+
+
+def source_label(source: str) -> str:
+    """The source as others may read it: free text, and what looks like a credential, is nobody's name."""
+    fit = _SOURCE.fullmatch(source) and not _CREDENTIAL.search(source)
+    return source if fit else "malformed"
 
 
 def _malformed(sample: SentSample) -> str | None:
