@@ -78,7 +78,12 @@ class Autoscaling:
         self.signals = Signals(intake, store, configuration, file.current, self.sources.provider)
         self.lineages = Lineages(store)
         self.shadows = ShadowReports(store, configuration, lambda: self.autoscaler.shadowing.seen)
-        self.views = ScalingViews(on=settings.fleet_autoscaler, live=self.standing, problems=lambda: file.problems)
+        self.views = ScalingViews(
+            on=settings.fleet_autoscaler,
+            live=self.standing,
+            problems=lambda: file.problems,
+            stays=lambda: file.stays,
+        )
 
     def operations(self) -> tuple[Signals, Lineages, ShadowReports]:
         """What people and programs can ask."""
