@@ -12,6 +12,7 @@ from fleetwarden.app import signal_sources
 from fleetwarden.app.intent_views import Lineages
 from fleetwarden.app.scaling_views import ScalingViews
 from fleetwarden.app.settings import Settings
+from fleetwarden.app.shadow_views import ShadowReports
 from fleetwarden.app.signal_views import Signals
 from fleetwarden.controllers.autoscaler import CADENCE, Autoscaler
 from fleetwarden.controllers.autoscaler_report import AutoscaleEvaluation, ServiceEvaluation
@@ -76,7 +77,17 @@ class Autoscaling:
         )
         self.signals = Signals(intake, store, configuration, file.current, self.sources.provider)
         self.lineages = Lineages(store)
-        self.views = ScalingViews(on=settings.fleet_autoscaler, live=self.standing, problems=lambda: file.problems)
+        self.shadows = ShadowReports(store, configuration, lambda: self.autoscaler.shadowing.seen)
+        self.views = ScalingViews(
+            on=settings.fleet_autoscaler,
+            live=self.standing,
+            problems=lambda: file.problems,
+            stays=lambda: file.stays,
+        )
+
+    def operations(self) -> tuple[Signals, Lineages, ShadowReports]:
+        """What people and programs can ask."""
+        return self.signals, self.lineages, self.shadows
 
     def subscriptions(self, stopping: Callable[[], bool]) -> Sequence[Subscription]:
         """What runs: nothing unless FLEET_AUTOSCALER says so."""

@@ -243,7 +243,7 @@ class Plane:
             self._signals,
             acting=self.acting,
         )
-        self.signals, self.lineages = self.autoscaling.signals, self.autoscaling.lineages
+        self.signals, self.lineages, self.shadows = self.autoscaling.operations()
         handlers = {
             APPROVED_ACTION: self.readiness.gated(self.desk.carry_out),
             deploy_watch.WORK_KIND: deploy_watch.end_watch,

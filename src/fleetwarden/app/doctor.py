@@ -12,6 +12,7 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
+from fleetwarden.adapters.files.signals import SIGNALS, SignalsFile
 from fleetwarden.app.diagnosis import Finding, Level, examine_store, store_unreachable
 from fleetwarden.app.offline import configuration_of
 from fleetwarden.app.running import RunningPlane, database_file, running_plane, system_clock, token_file
@@ -46,7 +47,7 @@ def examine_here(config_dir: Path | None, environ: Mapping[str, str]) -> LocalEx
         hint = error.hint or "docs/reference/settings.md lists them all"
         found = [Finding(check="settings", level="error", told=one, hint=hint) for one in problems]
         return LocalExamination(found, None, None)
-    found = [*_settings(settings), *_configuration(settings), *_folder(settings)]
+    found = [*_settings(settings), *_configuration(settings), *_signals(settings), *_folder(settings)]
     try:
         running = running_plane(settings)
     except Misconfigured as error:
@@ -85,6 +86,19 @@ def _configuration(settings: Settings) -> list[Finding]:
         found.append(Finding(check="freeze", level="warning", told=f"{file} freezes everything", hint=hint))
     services = len(current.fleet.services)
     return found or [Finding(check="configuration", level="ok", told=f"{services} services and a policy can be used")]
+
+
+def _signals(settings: Settings) -> list[Finding]:
+    """What scaling reads; nothing where there is no such file."""
+    if not (settings.config_dir / SIGNALS).exists():
+        return []
+    url = "" if settings.scaling_prometheus_url is None else str(settings.scaling_prometheus_url)
+    file = SignalsFile(settings.config_dir, default_url=url)
+    hint = "correct it; until then a running plane keeps the last good one, and a new one has no signals"
+    found = [Finding(check="signals", level="error", told=str(one), hint=hint) for one in file.problems]
+    known = len(file.current().definitions)
+    told = "1 signal is declared" if known == 1 else f"{known} signals are declared"
+    return found or [Finding(check="signals", level="ok", told=told)]
 
 
 def _folder(settings: Settings) -> list[Finding]:

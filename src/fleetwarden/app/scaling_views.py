@@ -25,7 +25,8 @@ _ON_ITS_WAY = (IntentState.PROPOSED, IntentState.INTENT_ACCEPTED, IntentState.RE
 
 
 class ScalingViews:
-    """`live`: this plane's own evaluation of a service, if it ticks; `problems`: of signals.yml."""
+    """`live`: this plane's own evaluation of a service, if it ticks; `problems`: of
+    signals.yml; `stays`: what is in force in spite of them, in words."""
 
     def __init__(
         self,
@@ -33,10 +34,12 @@ class ScalingViews:
         on: bool = False,
         live: Callable[[str], ServiceEvaluation | None] = lambda _: None,
         problems: Callable[[], Sequence[Problem]] = tuple,
+        stays: Callable[[], str] = str,
     ) -> None:
         self.on = on
         self._live = live
         self._problems = problems
+        self._stays = stays
 
     def of(self, name: str, stored: Mapping[str, AutoscaleRow]) -> views.Item | None:
         """Where that service stands; None if nobody evaluated it."""
@@ -66,7 +69,7 @@ class ScalingViews:
 
     def warnings(self, fleet: Fleet, *, reconciler_on: bool) -> list[str]:
         """What an operator should know before trusting that counts follow load."""
-        told = [f"signals.yml is rejected, the last good one stays in force: {one}" for one in self._problems()]
+        told = [f"signals.yml is rejected, {self._stays()}: {one}" for one in self._problems()]
         native = any(one.scaling is not None for one in fleet.services.values())
         if self.on and native and not reconciler_on:
             told.append("the autoscaler is on and the reconciler is off: accepted intents wait (FLEET_RECONCILER=1)")

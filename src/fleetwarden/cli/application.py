@@ -13,12 +13,14 @@ from fleetwarden.cli.approvals import approvals
 from fleetwarden.cli.calling import Common, ConfigOption, TokenOption, UrlOption
 from fleetwarden.cli.doctor import doctor
 from fleetwarden.cli.freeze import freeze
+from fleetwarden.cli.importing import importing
 from fleetwarden.cli.ledger import GROUPS
 from fleetwarden.cli.looking import history, plan
 from fleetwarden.cli.override import adopt, override, reassert
 from fleetwarden.cli.policy import policy
 from fleetwarden.cli.recover import recover
 from fleetwarden.cli.sealed import ledger
+from fleetwarden.cli.shadow import shadow
 from fleetwarden.cli.signals import signals
 from fleetwarden.cli.storage import db
 from fleetwarden.cli.tokens import tokens
@@ -70,5 +72,19 @@ app.command("versions")(versions)
 app.command("adopt")(adopt)
 app.command("reassert")(reassert)
 app.command("doctor")(doctor)
-for _group in (approvals, override, action, freeze, policy, *GROUPS, signals, ledger, recover, tokens, db):
+for _group in (
+    approvals,
+    override,
+    action,
+    freeze,
+    policy,
+    *GROUPS,
+    signals,
+    shadow,
+    importing,
+    ledger,
+    recover,
+    tokens,
+    db,
+):
     app.add_typer(_group)

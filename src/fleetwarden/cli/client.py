@@ -170,7 +170,7 @@ def _decoded(content: bytes) -> Any:
 def as_error(status: int, body: Any, url: str) -> FleetError:
     """A refusal (problem+json or not) as the error that the same refusal would have been in this process."""
     told = body if isinstance(body, Mapping) else {}
-    detail = str(told.get("detail") or told.get("title") or f"refused with status {status}")
+    detail = str(told.get("detail") or told.get("title") or _refused(told) or f"refused with status {status}")
     hint = str(told.get("hint") or "")
     code = str(told.get("code") or "") or None
     if status == 401:
@@ -186,6 +186,16 @@ def as_error(status: int, body: Any, url: str) -> FleetError:
     if status == 503:
         return StoreUnavailable(detail, code=code, hint=hint or "nothing was changed; ask again")
     return FleetError(f"the plane failed: {detail}" if status >= 500 else detail, code=code, hint=hint)
+
+
+def _refused(told: Mapping[str, Any]) -> str:
+    """What was wrong with each part of a batch, where the answer is a list of that."""
+    errors = told.get("errors")
+    listed = [one for one in errors if isinstance(one, dict)] if isinstance(errors, list) else []
+    several = len(listed) > 1
+    return "; ".join(
+        f"{one.get('reason')} ({one.get('code')})" + (f" at {one.get('index')}" if several else "") for one in listed
+    )
 
 
 def _findings(told: Mapping[str, Any]) -> list[Problem]:

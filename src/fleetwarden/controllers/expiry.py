@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from fleetwarden.controllers.approvals import ApprovalDesk
 from fleetwarden.controllers.capturing import prune
+from fleetwarden.controllers.shadowing import prune as prune_shadows
 from fleetwarden.controllers.wakes import Wakes
 from fleetwarden.domain import freezing
 from fleetwarden.domain.actions import ActionApproval, LeaseFence
@@ -34,7 +35,8 @@ class Expiry:
 
     def run(self, fence: LeaseFence | None = None) -> int:
         """Expire, warn, tell; returns how much of it there was.  Raises Fenced, StoreUnavailable."""
-        return self._desk.expire_due(fence) + self._warn(fence) + self._tell_ended(fence) + prune(self._store)
+        kept_long_enough = prune(self._store) + prune_shadows(self._store)
+        return self._desk.expire_due(fence) + self._warn(fence) + self._tell_ended(fence) + kept_long_enough
 
     def _warn(self, fence: LeaseFence | None) -> int:
         warns_s = self._configuration.current().policy.options.approval_warns_s

@@ -15,6 +15,7 @@ import structlog
 from fleetwarden.domain.errors import FleetError
 from fleetwarden.domain.health import DependencyHealth, FleetHealthEvidence, HealthStatus, assess, in_scope
 from fleetwarden.domain.identifiers import SECOND, Micros
+from fleetwarden.domain.policy_document import SHIPPED
 from fleetwarden.ports.configuration import Configuration
 from fleetwarden.ports.stores import Store
 
@@ -121,7 +122,9 @@ class Supervision:
             notes=notes,
             error_class="unreadable" if fleet.error else "",
         )
-        rejected = tuple(f"rejected, the last good one stays in force: {one}" for one in configuration.policy_problems)
+        shipped = configuration.policy.digest == SHIPPED.digest  # no file was ever good
+        stays = "the shipped default is in force" if shipped else "the last good one stays in force"
+        rejected = tuple(f"rejected, {stays}: {one}" for one in configuration.policy_problems)
         self._put("policy", at, None, authority=True, notes=rejected)
 
     def overdue(self, name: str, why: str, *, error_class: str = "overdue") -> None:

@@ -65,7 +65,10 @@ def _left_by_load(configuration: Configuration, allocated: Mapping[str, int]) ->
 
 def _counted(service: Service, counts: Mapping[str, int]) -> Service:
     count = counts.get(service.name)
-    return service if count is None else msgspec.structs.replace(service, replicas=count)
+    if count is None:
+        return service
+    source = ", ".join(part for part in (service.source, "count from its last scaling") if part)
+    return msgspec.structs.replace(service, replicas=count, source=source)
 
 
 def _held_back(service: Service, last: RanVersion | None) -> Service:

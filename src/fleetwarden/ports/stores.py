@@ -40,6 +40,7 @@ from fleetwarden.ports.ledger import Ledger, Texts
 from fleetwarden.ports.pages import Page as Page  # noqa: PLC0414 -- told on under the name that all know
 from fleetwarden.ports.planes import Hosts, Placements
 from fleetwarden.ports.pushed import PushedSamples
+from fleetwarden.ports.shadows import Shadows
 from fleetwarden.ports.versions import VersionHistory
 
 T = TypeVar("T")
@@ -554,6 +555,7 @@ class Tx(Protocol):
     allocations: Allocations
     autoscale_rows: AutoscaleRows
     pushed: PushedSamples
+    shadows: Shadows
 
     def now(self) -> Micros:
         """The store's time, one value for the whole transaction: the database's clock on PostgreSQL (taken after the

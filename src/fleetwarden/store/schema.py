@@ -27,6 +27,7 @@ from fleetwarden.store.schema_parts import seq as _seq
 from fleetwarden.store.schema_parts import table as _table
 from fleetwarden.store.schema_parts import text as _text
 from fleetwarden.store.schema_seals import ledger, ledger_events, seals, texts
+from fleetwarden.store.schema_shadow import shadow_runs
 from fleetwarden.store.schema_signals import pushed_samples, signal_marks
 from fleetwarden.store.schema_teams import votes
 
@@ -61,6 +62,7 @@ __all__ = [
     "reports",
     "seals",
     "service_overrides",
+    "shadow_runs",
     "signal_marks",
     "texts",
     "tokens",
@@ -69,7 +71,7 @@ __all__ = [
     "work_items",
 ]
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012")
 VERSION_TABLE = "fleetwarden_schema"
 
 _ALLOWED = "verdict IN ('allow', 'allow_notify') AND approval_seq IS NULL"

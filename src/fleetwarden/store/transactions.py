@@ -23,6 +23,7 @@ from fleetwarden.ports import (
     intents,
     planes,
     pushed,
+    shadows,
     stores,
     versions,
 )
@@ -48,6 +49,7 @@ from fleetwarden.store.planes import StoredHosts, StoredPlacements
 from fleetwarden.store.pushed import StoredPushed
 from fleetwarden.store.reports import StoredReports
 from fleetwarden.store.session import Session
+from fleetwarden.store.shadows import StoredShadows
 from fleetwarden.store.texts import StoredTexts
 from fleetwarden.store.tokens import StoredTokens
 from fleetwarden.store.versions import StoredVersions
@@ -86,6 +88,7 @@ class Transaction:
         self.cooldowns: cooldowns.Cooldowns = StoredCooldowns(session)
         self.autoscale_rows: autoscale_rows.AutoscaleRows = StoredAutoscaleRows(session)
         self.pushed: pushed.PushedSamples = StoredPushed(session)
+        self.shadows: shadows.Shadows = StoredShadows(session)
         self.allocations: allocations.Allocations = StoredAllocations(session)
         self.versions: versions.VersionHistory = StoredVersions(session)
 

@@ -34,6 +34,7 @@ from fleetwarden.web.routes import (
     proposing,
     sealed,
     services,
+    shadow,
     signals,
     tokens,
     versions,
@@ -59,6 +60,7 @@ API = (
     epochs.router,
     proposing.router,
     signals.router,
+    shadow.router,
     intents.router,
 )
 

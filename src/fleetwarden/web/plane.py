@@ -25,6 +25,7 @@ from fleetwarden.app.listing import Lists
 from fleetwarden.app.metrics import Metrics
 from fleetwarden.app.planning import Planning
 from fleetwarden.app.proposing import Proposing
+from fleetwarden.app.shadow_views import ShadowReports
 from fleetwarden.app.signal_views import Signals
 from fleetwarden.app.stopping import Stopping
 from fleetwarden.app.storage import EpochOperations
@@ -58,6 +59,7 @@ class ServedPlane(Protocol):
     epochs: EpochOperations
     lineages: Lineages
     signals: Signals
+    shadows: ShadowReports
     metrics: Metrics
     diagnosis: Diagnosis
 

@@ -30,6 +30,7 @@ __all__ = [
     "query_parameters",
     "reason_from",
     "reason_parameter",
+    "since_from",
 ]
 
 CURSOR_DIGITS_MAX = 18
@@ -136,6 +137,12 @@ def _cursor(value: str) -> int:
     if number is None:
         raise _bad("cursor", "is no cursor", "pass on what 'next' of the page before said")
     return number
+
+
+def since_from(request: Request) -> Micros | None:
+    """The one parameter `since`; None if it is left out.  Raises Malformed."""
+    given = _known(request, ("since",))
+    return _time(given["since"]) if "since" in given else None
 
 
 def history_from(request: Request) -> tuple[Micros | None, int, str]:

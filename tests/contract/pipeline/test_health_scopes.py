@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+import msgspec
 import pytest
 
 from fleetwarden.controllers.readiness import RETRY_S
 from fleetwarden.controllers.sightings import Sightings
 from fleetwarden.controllers.supervision import Supervision
 from fleetwarden.domain.actions import Tier
+from fleetwarden.domain.errors import Problem
 from fleetwarden.domain.fleet import ObservedService, Service
 from fleetwarden.domain.health import FleetHealthEvidence, HealthStatus
 from fleetwarden.domain.identifiers import Micros
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
+from fleetwarden.domain.policy_document import SHIPPED, Policy
 from fleetwarden.testing import FakeSubstrate, a_fleet, a_policy, a_service
 from tests.contract.pipeline.conftest import Bench
 
@@ -170,3 +173,17 @@ def test_the_envelope_names_the_class_of_each_trouble(bench: Bench) -> None:
     assert known["observer:raising"].error_class == "ConnectionResetError"
     assert (known["controller:worker"].error_class, known["controller:worker"].status) == ("slow", "degraded")
     assert known["store"].error_class == ""
+
+
+@pytest.mark.req("POL-4", "RUN-6")
+def test_a_rejected_policy_says_what_is_in_force_instead(bench: Bench) -> None:
+    """There is no last good one before there was a good one."""
+    problem = Problem("policy.yml", 3, "no rule")
+
+    def told(policy: Policy) -> str:
+        files = msgspec.structs.replace(bench.files.current(), policy=policy, policy_problems=(problem,))
+        bench.supervision.configured(bench.clock.now(), files)
+        return "; ".join(bench.supervision.evidence().dependencies["policy"].diagnostics)
+
+    assert "the shipped default is in force" in told(SHIPPED)
+    assert "the last good one stays in force" in told(a_policy())

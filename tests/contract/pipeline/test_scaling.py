@@ -15,6 +15,7 @@ from fleetwarden.controllers.autoscaler import CADENCE
 from fleetwarden.controllers.autoscaler_wishes import Mover, Movers
 from fleetwarden.controllers.intent_desk import PutAnswer
 from fleetwarden.controllers.override_revisions import note_override
+from fleetwarden.controllers.wishes import as_asked
 from fleetwarden.domain.actions import Tier, Verdict
 from fleetwarden.domain.fleet import DesiredState, Mode
 from fleetwarden.domain.identifiers import SECOND, canonical_json
@@ -71,6 +72,24 @@ def test_load_becomes_replicas_and_is_watched_until_it_holds(bench: Bench) -> No
     record = bench.store.read(lambda tx: tx.outbox.get(action))
     assert record.decision_seq == row.decision_seq
     assert len(bench.decisions()) == 1  # one decision for the whole of it
+
+
+@pytest.mark.req("AUT-21", "RUN-6")
+def test_a_count_that_load_has_set_is_not_said_to_be_the_files(bench: Bench) -> None:
+    world = Scaling(bench)
+
+    def wanted() -> tuple[int, str]:
+        one = bench.store.read(lambda tx: as_asked(tx, bench.files.current())).fleet.services["web"]
+        return one.replicas, one.source
+
+    declared = bench.files.current().fleet.services["web"].source
+    assert wanted() == (2, declared)
+    world.load(45)
+    world.round()
+    count, source = wanted()
+    assert count == 5
+    assert source.startswith(declared)
+    assert source.endswith("count from its last scaling")
 
 
 @pytest.mark.req("AUT-11", "AUT-21")

@@ -161,3 +161,16 @@ def test_where_nothing_tells_what_is_mounted_nothing_is_refused(
 ) -> None:
     monkeypatch.setattr(file_systems, "MOUNTS", tmp_path / "none")
     assert file_systems.network_file_system(tmp_path) == ""
+
+
+@pytest.mark.req("RUN-11", "SGP-2")
+def test_a_rejected_signals_file_is_a_finding_and_a_good_one_is_counted(folder: Path) -> None:
+    assert "signals" not in examined(folder)
+    text = "signals:\n  waiting: {source: pushed, kind: queue, aggregation: fleet_total, unit: jobs}\n"
+    (folder / "signals.yml").write_text(text)
+    assert examined(folder)["signals"] == [("ok", "1 signal is declared")]
+    (folder / "signals.yml").write_text(text.replace("kind: queue", "kind: quebe").replace("unit", "unti"))
+    levels, told = zip(*examined(folder)["signals"], strict=True)
+    assert set(levels) == {"error"}
+    assert all(one.startswith("signals.yml:2  signals.waiting") or "unti" in one for one in told)
+    assert len(told) >= 2

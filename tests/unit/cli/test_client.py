@@ -131,6 +131,14 @@ def test_findings_of_a_malformed_request_are_kept() -> None:
     assert [str(one) for one in error.problems] == ["for_s  too long"]
 
 
+def test_a_refused_batch_says_what_was_wrong_with_which_sample() -> None:
+    one = {"index": 0, "code": "negative", "reason": "its value is -1, below 0"}
+    error = as_error(409, {"errors": [one]}, "http://x")
+    assert error.message == "its value is -1, below 0 (negative)"
+    both = as_error(409, {"errors": [one, {**one, "index": 4, "code": "scope"}]}, "http://x")
+    assert both.message == "its value is -1, below 0 (negative) at 0; its value is -1, below 0 (scope) at 4"
+
+
 def test_an_unknown_token_says_how_to_get_another() -> None:
     error = as_error(401, {"detail": "no valid token"}, "http://x")
     assert "http://x does not know this token" in error.message

@@ -106,6 +106,9 @@ def test_a_file_that_cannot_be_used_leaves_the_last_good_one_in_force(tmp_path: 
     path = tmp_path / "signals.yml"
     file = SignalsFile(tmp_path)
     assert file.current() == SignalsDocument()
+    path.write_text("- no mapping\n", encoding="utf-8")
+    assert not file.refresh()
+    assert file.stays.startswith("none is in force")
     path.write_text(GOOD, encoding="utf-8")
     assert file.refresh()
     good = file.current()
@@ -114,6 +117,7 @@ def test_a_file_that_cannot_be_used_leaves_the_last_good_one_in_force(tmp_path: 
     assert not file.refresh()
     assert file.current() == good
     assert file.problems
+    assert file.stays == "the last good one stays in force"
     path.write_text("- no mapping\n", encoding="utf-8")
     assert not file.refresh()
     assert file.current() == good

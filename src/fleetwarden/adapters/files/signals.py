@@ -30,12 +30,20 @@ class SignalsFile:
         self._lock = threading.Lock()
         self._seen: object = None
         self.problems: tuple[Problem, ...] = ()
+        self._good = False  # whether what is in force was read from the file
         self._current = SignalsDocument()
         self.refresh()
 
     def current(self) -> SignalsDocument:
         """The document in force."""
         return self._current
+
+    @property
+    def stays(self) -> str:
+        """What holds while the file is rejected, in words."""
+        if self._good:
+            return "the last good one stays in force"
+        return "none is in force: no signal is declared, and nothing scales"
 
     def refresh(self) -> bool:
         """Read the file if its content changed; returns whether what is in force did."""
@@ -46,13 +54,13 @@ class SignalsFile:
             self._seen = document.fingerprint
             if not document.exists:
                 self.problems, changed = (), self._current != SignalsDocument()
-                self._current = SignalsDocument()
+                self._current, self._good = SignalsDocument(), False
                 return changed
             try:
                 fresh = read_signals_file(document.tree(), digest=document.fingerprint, default_url=self._default_url)
             except Misconfigured as error:
                 self.problems = error.problems
-                log.warning("signals.yml is rejected, the last good one stays in force", reason=str(error))
+                log.warning("signals.yml is rejected", reason=str(error), now=self.stays)
                 return False
-            self.problems, self._current = (), fresh
+            self.problems, self._current, self._good = (), fresh, True
             return True
