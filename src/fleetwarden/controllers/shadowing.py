@@ -98,8 +98,8 @@ class Shadowing:
         if not len(self._rows) and not ended:
             return 0
         now = self._now(table, columns, verdicts)
-        unasked = now[3] == Reason.NOT_ASKED  # rotated out of this batch: what was said stands
-        changed = np.flatnonzero((now != self._last).any(axis=0) & ~unasked)
+        silent = np.isin(now[3], (Reason.NOT_ASKED, Reason.NO_NEWS))  # nothing new is known: what was said stands
+        changed = np.flatnonzero((now != self._last).any(axis=0) & ~silent)
         begun = [self._run(table.names[int(self._rows[place])], now[:, place], at) for place in changed]
         known = self._known
         assert known is not None

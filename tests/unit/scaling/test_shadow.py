@@ -98,4 +98,4 @@ def test_every_reason_is_judged_or_says_why_it_is_not() -> None:
     """A reason that is added has to be put on one side."""
     left = {one.code for one in Reason} - JUDGED
     assert left >= UNSEEN
-    assert {one for one in left if not one.startswith("skip_")} == {"not_asked", "external", "prevented"}
+    assert {one for one in left if not one.startswith("skip_")} == {"not_asked", "no_news", "external", "prevented"}
