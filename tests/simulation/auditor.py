@@ -13,12 +13,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.simulation.auditor_of_intents import IntentsAuditor
 from tests.simulation.auditor_of_pauses import PausesAuditor
 from tests.simulation.auditor_of_wishes import WishesAuditor
 
 __all__ = ["Auditor", "Event", "Setup"]
 
 SECOND = 1_000_000
+FOREVER = 1 << 62
 OPEN = ("prepared", "running", "recovery_pending")
 CALLED = ("running", "recovery_pending")
 WAITING = ("pending", "granted")
@@ -104,6 +106,8 @@ class Auditor:
         self.called_order: dict[str, list[str]] = {}  # target → keys in the order of their calls
         self.wishes = WishesAuditor(self.find)
         self.pauses = PausesAuditor(self.find, setup.pause_s)
+        self.intents = IntentsAuditor(self.find)
+        self._decided: list[dict[str, Any]] = []
         self._fresh: list[tuple[int, Event, dict[str, Any]]] = []
         self._step = 0
 
@@ -135,6 +139,16 @@ class Auditor:
 
     def _on_service_overrides(self, event: Event) -> None:
         self.wishes.on_override(dict(event.data))
+        self.intents.on_override(dict(event.data))
+
+    def _on_block(self, event: Event) -> None:
+        self.intents.on_block(event.data)
+
+    def _on_signals(self, event: Event) -> None:
+        self.intents.on_signals(event.data)
+
+    def _on_intents(self, event: Event) -> None:
+        self.intents.on_intent(event.what, dict(event.data))
 
     def _on_look(self, event: Event) -> None:
         self.looked_at[event.data["substrate"]] = event.data["at"]
@@ -158,6 +172,8 @@ class Auditor:
         self._time(row["at"], f"D-{row['seq']}")
         self._digest(row["request"], row["request_digest"], f"D-{row['seq']}")
         self.pauses.on_decision(row)
+        if row["source"] == "autoscaler":
+            self._decided.append(row)
 
     def _on_approvals(self, event: Event) -> None:
         row = dict(event.data)
@@ -218,7 +234,7 @@ class Auditor:
         if others:
             self.find(f"{name} is a second open record of {row['target']}, beside {', '.join(others)}")
         decision = self.decisions.get(row["decision_seq"])
-        if decision is None or decision["verdict"] not in ("allow", "allow_notify"):
+        if decision is None or not self._allows(decision, row):
             self.find(f"{name} was prepared without a decision that allows it")
             return
         if decision["request_digest"] != row["request_digest"]:
@@ -227,11 +243,20 @@ class Auditor:
             if one["seq"] != row["seq"] and one["state"] != "abandoned" and one["decision_seq"] == decision["seq"]:
                 self.find(f"D-{decision['seq']} authorises both X-{one['seq']} and {name}")
 
+    def _allows(self, decision: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+        """An allowing verdict; for what follows load, one that asked a person, with that person's yes, is the same."""
+        if decision["verdict"] in ("allow", "allow_notify"):
+            return True
+        asked = self.approvals.get(row["approval_seq"] or 0)
+        granted = asked is not None and (asked["decision_seq"], asked["status"]) == (decision["seq"], "granted")
+        return granted and (decision["verdict"], decision["source"]) == ("queue_approval", "autoscaler")
+
     def _on_executions(self, event: Event) -> None:
         row = dict(event.data)
         self.executions[row["action_seq"], row["state"]] = row
         if event.what != "insert":
             self.find(f"the execution of X-{row['action_seq']} was rewritten")
+        self.intents.on_execution(row)
         self.pauses.on_execution(row, self.records.get(row["action_seq"], {}).get("request_digest", ""))
         self._time(row["at"], f"the execution of X-{row['action_seq']}")
 
@@ -268,13 +293,19 @@ class Auditor:
     def _on_commit(self, event: Event) -> None:
         """A transaction is over: judge what it changed, as a whole."""
         fresh, self._fresh = self._fresh, []
+        decided, self._decided = self._decided, []
+        for row in decided:
+            self.intents.decided(row)
+        self.intents.on_commit(event.data, self.decisions, self.records, self.approvals, self.leases, self.looks)
         for seq, _, old in fresh:
             row, before = self.records[seq], old.get("state", "")
             if not before:
                 self._judge_admission(row)
             elif before == "prepared" and row["state"] == "running":
                 self._judge_commit_1(row, event)
-                self.wishes.on_commit_1(row, WishesAuditor.request_of(row))
+                request = WishesAuditor.request_of(row)
+                self.wishes.on_commit_1(row, request)
+                self.intents.on_commit_1(row, request)
             elif before in CALLED and before != row["state"]:
                 self._judge_outcome(row, before, event)
         for row in self.approvals.values():
@@ -286,8 +317,9 @@ class Auditor:
                 self.find(f"A-{row['seq']} is closed though nothing was carried out")
 
     # ------------------------------------------------------------------------------------------- budgets
-    def uses(self, kind: str, *, dry_run: int, since: int, but: int = 0) -> list[tuple[str, int]]:
-        """(target, time) of what counts after `since`: allowed decisions by their own time, grants by commit 1."""
+    def uses(self, kind: str, *, dry_run: int, since: int, until: int = FOREVER, but: int = 0) -> list[tuple[str, int]]:
+        """(target, time) of what counts after `since` up to `until`: allowed decisions by their own time, grants by
+        commit 1."""
         gone = {one["decision_seq"] for one in self.records.values() if one["state"] == "abandoned"}
         alive = {one["decision_seq"] for one in self.records.values() if one["state"] != "abandoned"}
         counted = [
@@ -309,17 +341,18 @@ class Auditor:
             and one["started_at"] is not None
             and one["decision_seq"] != but
         ]
-        return [(target, at) for target, at in counted if at > since]
+        return [(target, at) for target, at in counted if since < at <= until]
 
     def _judge_budget(self, row: dict[str, Any], now: int, *, waives: Iterable[str], when: str) -> None:
         kind, target, name = row["kind"], row["target"], f"X-{row['seq']}"
         most, window = self.rules.rate
-        rated = self.uses(kind, dry_run=row["dry_run"], since=now - window * SECOND, but=row["decision_seq"])
+        rated = self.uses(kind, dry_run=row["dry_run"], since=now - window * SECOND, until=now, but=row["decision_seq"])
         used = sum(1 for of, _ in rated if of == target)
         if used >= most:
             self.find(f"{name}: {used} uses of {kind} {target} within {window} s {when}, {most} are allowed")
         widest, window = self.rules.blast
-        reached = {target for target, _ in self.uses(kind, dry_run=row["dry_run"], since=now - window * SECOND)}
+        used_by = self.uses(kind, dry_run=row["dry_run"], since=now - window * SECOND, until=now)
+        reached = {target for target, _ in used_by}
         if len(reached | {target}) > widest and "blast" not in waives:
             self.find(f"{name}: {kind} reaches {sorted(reached | {target})} {when}, {widest} targets are allowed")
 
@@ -513,10 +546,12 @@ class Auditor:
             if row["state"] == "leased" or (row["state"] == "ready" and row["kind"] == "approved_action"):
                 self.find(f"at the end W-{row['seq']} ({row['kind']}) is still {row['state']}")
         for row in self.decisions.values():
-            if row["verdict"] in ("allow", "allow_notify") and row["kind"] in ACTING and row["action_seq"] is None:
+            allowed = row["verdict"] in ("allow", "allow_notify") and row["kind"] in ACTING
+            if allowed and row["action_seq"] is None and not self.intents.unprepared(row["seq"]):
                 self.find(f"D-{row['seq']} allowed something that was never prepared: a leaked budget slot")
             if row["verdict"] == "queue_approval" and row["approval_seq"] is None:
                 self.find(f"D-{row['seq']} asked for a person, and no approval was filed")
+        self.intents.finish()
         for (kind, target, dry_run), count in uses.items():
             mine = sum(1 for of, _ in self.uses(kind, dry_run=dry_run, since=since) if of == target)
             if mine != count:

@@ -40,8 +40,8 @@ class Others:
         if what in ("scale", "stop"):
             self._touch(what, service.name, service.substrate)
         elif history.planes:
-            plane, act = rng.choice(history.planes), getattr(self, f"_{what}")
-            history.people._spawn(plane, what, lambda: act(plane, service.name))
+            plane, act = rng.choice(history.planes), getattr(self, what)
+            history.people.spawn(plane, what, lambda: act(plane, service.name))
         if rng.random() < 0.7:
             history.wake()
         return True
@@ -56,19 +56,19 @@ class Others:
     def _wishes(self, plane: SimPlane) -> Wishes:
         return Wishes(plane.store, self._history.files, plane.wakes)
 
-    def _set(self, plane: SimPlane, name: str) -> None:
+    def set(self, plane: SimPlane, name: str) -> None:
         rng = self._rng
         count, state = rng.choice(((rng.randint(0, 4), None), (None, "stopped"), (2, "running")))
         for_s = rng.choice((None, 5.0, 60.0))
         self._wishes(plane).put_override(local_admin(), name, replicas=count, state=state, for_s=for_s, reason="so")
 
-    def _clear(self, plane: SimPlane, name: str) -> None:
+    def clear(self, plane: SimPlane, name: str) -> None:
         self._wishes(plane).clear_override(local_admin(), name, reason="")
 
-    def _adopt(self, plane: SimPlane, name: str) -> None:
+    def adopt(self, plane: SimPlane, name: str) -> None:
         self._wishes(plane).adopt(local_admin(), name, reason="")
 
-    def _reassert(self, plane: SimPlane, name: str) -> None:
+    def reassert(self, plane: SimPlane, name: str) -> None:
         self._wishes(plane).reassert(local_admin(), name, reason="")
 
     def give_way(self, plane: SimPlane) -> None:
@@ -76,6 +76,6 @@ class Others:
         history = self._history
         overrides, changes = history.engine.read(lambda tx: (tx.service_overrides.standing(), tx.foreign.standing()))
         for name in sorted({one.service for one in overrides}):
-            history.people.attempt(partial(self._clear, plane, name))
+            history.people.attempt(partial(self.clear, plane, name))
         for name in sorted({one.service for one in changes}):
-            history.people.attempt(partial(self._reassert, plane, name))
+            history.people.attempt(partial(self.reassert, plane, name))

@@ -58,9 +58,9 @@ class People:
         if self._history.files.freeze_file() and rng.random() < 0.3:
             self.touch_freeze_file()
         plane, act = rng.choice(self._history.planes), rng.choice(self._acts)
-        self._spawn(plane, act.__name__, lambda: act(plane))
+        self.spawn(plane, act.__name__, lambda: act(plane))
 
-    def _spawn(self, plane: SimPlane, what: str, act: Callable[[], object]) -> None:
+    def spawn(self, plane: SimPlane, what: str, act: Callable[[], object]) -> None:
         self._count += 1
         self._history.baton.spawn(f"{plane.name}:person-{self._count}-{what}", plane.name, lambda: self.attempt(act))
 
@@ -82,8 +82,8 @@ class People:
         approval = self._an_approval(ApprovalState.PENDING)
         if approval is not None:
             first, second = self._rng.choice(NAMES), self._rng.choice(NAMES)
-            self._spawn(plane, "grant", lambda: self.grant(plane, approval, first))
-            self._spawn(plane, "grant", lambda: self.grant(plane, approval, second))
+            self.spawn(plane, "grant", lambda: self.grant(plane, approval, first))
+            self.spawn(plane, "grant", lambda: self.grant(plane, approval, second))
 
     def grant(self, plane: SimPlane, approval: ActionApproval, by: str) -> None:
         self._history.journal.event("yes", approval=approval.seq, by=by, digest=approval.digest)

@@ -8,6 +8,7 @@ from random import Random
 from fleetwarden.domain.actions import Tier
 from fleetwarden.domain.fleet import DesiredState, Mode, Service
 from fleetwarden.testing import a_service
+from tests.simulation.load import with_load
 
 __all__ = ["Nature", "Plan", "draw"]
 
@@ -64,7 +65,7 @@ def draw(seed: int) -> Plan:
         planes=planes,
         lease_ttl_s=15.0 if planes > 1 else 600.0,  # nobody takes over a single plane's lease but its successor
         poll_s=rng.choice((6.0, 30.0, 30.0)),
-        services=services,
+        services=with_load(seed, services),
         started=tuple(rng.choice((0, one.replicas, one.replicas, one.replicas + 1)) for one in services),
         natures={
             "process": Nature(in_process=True, lateness_s=0.0, final=True, start_s=rng.choice((0.0, 1.0, 4.0))),

@@ -11,12 +11,13 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from fleetwarden.adapters.substrates.dry_run import DryRunActuator
-from fleetwarden.controllers import deploy_watch
+from fleetwarden.controllers import autoscaler, deploy_watch
 from fleetwarden.controllers.approvals import WORK_KIND as APPROVED_ACTION
 from fleetwarden.controllers.approvals import ApprovalDesk
 from fleetwarden.controllers.executor import CADENCE as EXECUTOR
 from fleetwarden.controllers.executor import Executor, ExecutorLimits
 from fleetwarden.controllers.gate import Gate
+from fleetwarden.controllers.intent_desk import IntentDesk
 from fleetwarden.controllers.loop import Loop, Subscription
 from fleetwarden.controllers.readiness import Readiness
 from fleetwarden.controllers.reconciler import CADENCE as RECONCILER
@@ -33,6 +34,7 @@ from fleetwarden.domain.fleet import Service
 from fleetwarden.domain.identifiers import SECOND
 from fleetwarden.ports.stores import Store, StoreHealth, Tx
 from fleetwarden.testing import FakeIds
+from tests.simulation.load import SimSignals, declared
 from tests.simulation.trace import MARKER
 
 if TYPE_CHECKING:
@@ -44,6 +46,8 @@ T = TypeVar("T")
 START_WINDOW_S = 2.0
 WATCH_S = 20.0
 INTERVAL_S = 40.0
+TICK_S = 20.0  # of the autoscaler
+CONVERGE_S = 150.0
 BACK_OFF_S = 100.0  # longer than between two passes, so that only a pause keeps them apart
 
 
@@ -162,10 +166,17 @@ class SimPlane:
                 lease_ttl_s=history.plan.lease_ttl_s,
                 watch_window_s=WATCH_S,
                 parallel_max=3,
+                converge_s=CONVERGE_S,
             ),
         )
         self.recovery = Recovery(
-            store, files, self.sightings, self.wakes, self.executor.executing, watch_window_s=WATCH_S
+            store,
+            files,
+            self.sightings,
+            self.wakes,
+            self.executor.executing,
+            watch_window_s=WATCH_S,
+            converge_s=CONVERGE_S,
         )
         self.desk = ApprovalDesk(self.ids, store, files, self.sightings, self.gate, self.wakes)
         self.reconciler = Reconciler(
@@ -190,6 +201,7 @@ class SimPlane:
             Subscription(name="worker", interval_s=poll_s, run=lambda _: self.worker.run(), leased=False),
             Subscription(name="observation", interval_s=INTERVAL_S, run=self._observe, leased=False),
             Subscription(name=RECONCILER, interval_s=INTERVAL_S, run=self._reconcile),
+            *self._autoscaling(),
         ]
         self.loop = Loop(
             clock,
@@ -201,6 +213,24 @@ class SimPlane:
             holder=name,
             lease_ttl_s=history.plan.lease_ttl_s,
         )
+
+    def _autoscaling(self) -> list[Subscription]:
+        """The autoscaler, where anything follows load."""
+        if not self.history.load.busy:
+            return []
+        self.intents = IntentDesk(self.store, self.history.files, self.wakes, self.gate.texts)
+        self.autoscaler = autoscaler.Autoscaler(
+            self.store,
+            self.history.files,
+            self.sightings,
+            self.supervision,
+            self.intents,
+            SimSignals(self.history, self.name),
+            declared=declared,
+            acting=frozenset(self.history.substrates),
+            actions_max=4,
+        )
+        return [Subscription(name=autoscaler.CADENCE, interval_s=TICK_S, run=self._scale)]
 
     def start(self) -> None:
         """Every loop an actor of its own, as `Loop.start` makes each a thread."""
@@ -226,6 +256,10 @@ class SimPlane:
     def _reconcile(self, fence: LeaseFence | None) -> object:
         assert fence is not None
         return self.reconciler.run(fence)
+
+    def _scale(self, fence: LeaseFence | None) -> object:
+        assert fence is not None
+        return self.autoscaler.run(fence)
 
     def _refusal(self, request: ActionRequest, service: Service) -> str | None:
         return None if request.dry_run else self.history.substrates[service.substrate].refusal(request, service)

@@ -7,15 +7,17 @@ of the history it was.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 __all__ = ["MARKER", "Change", "changes", "empty", "install"]
 
 MARKER = "sim.step"
+_DECODER = msgspec.json.Decoder()
 
 _WATCHED: dict[str, tuple[str, ...]] = {
     "decisions": (
@@ -37,6 +39,10 @@ _WATCHED: dict[str, tuple[str, ...]] = {
     "freezes": ("seq", "scope", "until", "at", "lifted_at"),
     "policy_overrides": ("id", "rule", "active"),
     "service_overrides": ("seq", "service", "replicas", "state", "until", "ended_at"),
+    "intents": (
+        "seq", "service", "revision", "state", "operation", "desired", "intent", "decision_seq", "approval_seq",
+        "action_seq", "accepted_at", "moved_at", "convergence",
+    ),
     "foreign_changes": ("seq", "service", "field", "before", "after", "hold_until", "pauses", "status"),
 }  # fmt: skip
 
@@ -97,7 +103,7 @@ def changes(path: Path) -> Iterator[Change]:
     try:
         waiting: list[tuple[str, str, dict[str, Any]]] = []
         for what, table, text in connection.execute("SELECT what, of, row FROM sim_trace ORDER BY n"):
-            row = json.loads(text)
+            row = _DECODER.decode(text)
             if table != "commit":
                 waiting.append((what, table, row))
                 continue

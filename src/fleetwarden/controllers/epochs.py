@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fleetwarden.controllers.intent_moves import approval_withdrawn
 from fleetwarden.controllers.settlement import end_record
 from fleetwarden.domain.actions import Outcome
 from fleetwarden.domain.errors import Conflict, Misconfigured
@@ -79,6 +80,7 @@ def _end_requests(tx: Tx, taken: str) -> None:
         if tx.outbox.by_approval(one.seq) is not None:
             continue
         note = f"the store was restored from the backup of {taken}: this may have been answered since; it is asked anew"
+        approval_withdrawn(tx, one, note)
         tx.approvals.move(one.seq, came_from=one.status, to=ApprovalState.EXPIRED, note=note)
 
 

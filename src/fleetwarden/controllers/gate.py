@@ -13,6 +13,7 @@ from enum import StrEnum
 
 import msgspec
 
+from fleetwarden.controllers.intent_moves import approval_withdrawn
 from fleetwarden.controllers.rehearsal import rehearsed
 from fleetwarden.controllers.standing import Standing
 from fleetwarden.controllers.texts import KeptTexts
@@ -33,6 +34,7 @@ from fleetwarden.domain.actions import (
     Verdict,
 )
 from fleetwarden.domain.approvers import Approvers, needed_for
+from fleetwarden.domain.count_owner import not_ours
 from fleetwarden.domain.errors import Misconfigured, OutboxConflict
 from fleetwarden.domain.identifiers import SECOND, Micros, canonical_json, seconds
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
@@ -262,6 +264,9 @@ def rule_on(
 ) -> policies.Ruling:
     """The policy's answer now, with budgets, overrides and freezes read in this transaction, and what the target's
     quota, pool and maintenance window leave of it.  `standing`: for many requests of one transaction."""
+    declared = configuration.last_good_fleet.services.get(request.target)
+    if declared is not None and (why := not_ours(declared, request.kind)) is not None:
+        return policies.refuse(configuration.policy, "structure", why, rule="one writer of a count")
     standing = standing or Standing(tx, freeze_file)
     situation = standing.situation(request)
     if marked := versions.irreversible(request, configuration.fleet.services.get(request.target)):
@@ -340,7 +345,8 @@ def stale_reason(tx: Tx, request: ActionRequest) -> str | None:
 
 
 def withdraw(tx: Tx, approval: ActionApproval, note: str, by: int | None) -> ActionApproval:
-    """Supersede an open approval, visibly."""
+    """Supersede an open approval, visibly, and the scale intent that waited for it."""
+    approval_withdrawn(tx, approval, note)
     return tx.approvals.move(
         approval.seq, came_from=approval.status, to=ApprovalState.SUPERSEDED, note=note, superseded_by=by
     )

@@ -19,6 +19,7 @@ __all__ = [
     "DEADLINE_S",
     "approval_ended",
     "approval_granted",
+    "approval_withdrawn",
     "is_intents",
     "record_ended",
     "reject",
@@ -94,6 +95,14 @@ def approval_ended(tx: Tx, approval: ActionApproval, why: str) -> None:
     row = tx.intents.by_approval(approval.seq)
     if row is not None and row.state in _WAITING:
         tx.intents.move(row, IntentState.REJECTED, note=why)
+
+
+def approval_withdrawn(tx: Tx, approval: ActionApproval, why: str) -> None:
+    """Supersede the intent whose approval another request takes the place of, unless it has moved on."""
+    row = tx.intents.by_approval(approval.seq)
+    if row is not None and row.state in _WAITING:
+        _drop_authorisation(tx, row, why)
+        tx.intents.move(row, IntentState.SUPERSEDED, note=why)
 
 
 def record_ended(tx: Tx, record: OutboxRecord, to: OutboxState, *, deadline_s: float = DEADLINE_S) -> IntentRow | None:

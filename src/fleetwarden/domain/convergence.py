@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from fleetwarden.domain import versions
 from fleetwarden.domain.actions import ActionRequest, Kind, Record, Source
+from fleetwarden.domain.count_owner import not_ours
 from fleetwarden.domain.fleet import (
     DesiredState,
     InstanceStatus,
@@ -88,6 +89,8 @@ def converge(service: Service, observed: ObservedService | None) -> Need | Rest:
 def _towards_stopped(service: Service, observed: ObservedService) -> Need | Rest:
     wish = service.state_wish
     if observed.existing > 0:
+        if (why := not_ours(service, Kind.STOP)) is not None:
+            return Rest(code="count_not_ours", reason=why)
         how = "declared stopped" if wish is None else f"stopped by {wish.words}"
         return Need(
             kind=Kind.STOP,
@@ -102,6 +105,8 @@ def _towards_stopped(service: Service, observed: ObservedService) -> Need | Rest
 def _towards_started(service: Service, observed: ObservedService) -> Need | Rest:
     if service.replicas == 0:
         return _settled(service, "scaled_to_zero", "0 replicas, none started", service.count_wish)
+    if (owned := not_ours(service, Kind.START)) is not None:
+        return Rest(code="count_not_ours", reason=owned)
     why = {
         Presence.NEVER_STARTED: "never started",
         Presence.NOT_SINCE_BOOT: "not started since the machine booted",
@@ -250,6 +255,8 @@ def _scale_still_needed(request: ActionRequest, service: Service, observed: Obse
     """What follows load is needed while its service still follows load, and the way to its count is the same."""
     if service.scaling is None or service.scaling.controller_mode != "native":
         return f"the count of {service.name} does not follow load here any more"
+    if service.scaling.paused:
+        return f"the scaling of {service.name} is paused by now"
     if service.count_wish is not None:
         return f"the count of {service.name} is held by {service.count_wish.words}"
     if service.desired is DesiredState.STOPPED or observed.presence is not Presence.STARTED:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Generic, TypeVar
 
 from fleetwarden.domain.errors import Refused
 from fleetwarden.domain.identifiers import Micros
@@ -57,40 +58,58 @@ from fleetwarden.store.work import StoredWork
 
 __all__ = ["Nesting", "Transaction"]
 
+P = TypeVar("P")
+
+
+class _Concern(Generic[P]):
+    """One concern of a transaction, made when it is first asked for: most transactions touch three or four of many."""
+
+    def __init__(self, make: Callable[[Session], P]) -> None:
+        self._make = make
+
+    def __set_name__(self, owner: type[Transaction], name: str) -> None:
+        self._name = name
+
+    def __get__(self, tx: Transaction, owner: type[Transaction]) -> P:
+        made = self._make(tx._session)  # noqa: SLF001 -- it is a part of this transaction
+        tx.__dict__[self._name] = made  # from here on the instance answers, and this is not asked again
+        return made
+
 
 class Transaction:
     """Implements `ports.stores.Tx`."""
 
+    decisions = _Concern[stores.Decisions](StoredDecisions)
+    executions = _Concern[stores.Executions](StoredExecutions)
+    outbox = _Concern[stores.Outbox](StoredOutbox)
+    approvals = _Concern[stores.Approvals](StoredApprovals)
+    work = _Concern[stores.WorkItems](StoredWork)
+    leases = _Concern[stores.Leases](StoredLeases)
+    freezes = _Concern[stores.Freezes](StoredFreezes)
+    overrides = _Concern[stores.PolicyOverrides](StoredOverrides)
+    tokens = _Concern[stores.Tokens](StoredTokens)
+    journal = _Concern[stores.Journal](StoredJournal)
+    reports = _Concern[stores.Reports](StoredReports)
+    facts = _Concern[stores.Facts](StoredFacts)
+    epochs = _Concern[epochs.Epochs](StoredEpochs)
+    ledger = _Concern[ledgers.Ledger](StoredLedger)
+    texts = _Concern[ledgers.Texts](StoredTexts)
+    placements = _Concern[planes.Placements](StoredPlacements)
+    hosts = _Concern[planes.Hosts](StoredHosts)
+    service_overrides = _Concern[desired.ServiceOverrides](StoredServiceOverrides)
+    foreign = _Concern[desired.ForeignChanges](StoredForeignChanges)
+    baselines = _Concern[desired.Baselines](StoredBaselines)
+    captures = _Concern[evidence.Captures](StoredCaptures)
+    intents = _Concern[intents.Intents](StoredIntents)
+    cooldowns = _Concern[cooldowns.Cooldowns](StoredCooldowns)
+    autoscale_rows = _Concern[autoscale_rows.AutoscaleRows](StoredAutoscaleRows)
+    pushed = _Concern[pushed.PushedSamples](StoredPushed)
+    shadows = _Concern[shadows.Shadows](StoredShadows)
+    allocations = _Concern[allocations.Allocations](StoredAllocations)
+    versions = _Concern[versions.VersionHistory](StoredVersions)
+
     def __init__(self, session: Session) -> None:
         self._session = session
-        self.decisions: stores.Decisions = StoredDecisions(session)
-        self.executions: stores.Executions = StoredExecutions(session)
-        self.outbox: stores.Outbox = StoredOutbox(session)
-        self.approvals: stores.Approvals = StoredApprovals(session)
-        self.work: stores.WorkItems = StoredWork(session)
-        self.leases: stores.Leases = StoredLeases(session)
-        self.freezes: stores.Freezes = StoredFreezes(session)
-        self.overrides: stores.PolicyOverrides = StoredOverrides(session)
-        self.tokens: stores.Tokens = StoredTokens(session)
-        self.journal: stores.Journal = StoredJournal(session)
-        self.reports: stores.Reports = StoredReports(session)
-        self.facts: stores.Facts = StoredFacts(session)
-        self.epochs: epochs.Epochs = StoredEpochs(session)
-        self.ledger: ledgers.Ledger = StoredLedger(session)
-        self.texts: ledgers.Texts = StoredTexts(session)
-        self.placements: planes.Placements = StoredPlacements(session)
-        self.hosts: planes.Hosts = StoredHosts(session)
-        self.service_overrides: desired.ServiceOverrides = StoredServiceOverrides(session)
-        self.foreign: desired.ForeignChanges = StoredForeignChanges(session)
-        self.baselines: desired.Baselines = StoredBaselines(session)
-        self.captures: evidence.Captures = StoredCaptures(session)
-        self.intents: intents.Intents = StoredIntents(session)
-        self.cooldowns: cooldowns.Cooldowns = StoredCooldowns(session)
-        self.autoscale_rows: autoscale_rows.AutoscaleRows = StoredAutoscaleRows(session)
-        self.pushed: pushed.PushedSamples = StoredPushed(session)
-        self.shadows: shadows.Shadows = StoredShadows(session)
-        self.allocations: allocations.Allocations = StoredAllocations(session)
-        self.versions: versions.VersionHistory = StoredVersions(session)
 
     def now(self) -> Micros:
         return self._session.now()

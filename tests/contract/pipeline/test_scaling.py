@@ -13,10 +13,11 @@ import fleetwarden.controllers.autoscaler as autoscaler_module
 from fleetwarden.adapters.files.yaml_tree import parse
 from fleetwarden.controllers.autoscaler import CADENCE
 from fleetwarden.controllers.autoscaler_wishes import Mover, Movers
+from fleetwarden.controllers.gate import Answer as GateAnswer
 from fleetwarden.controllers.intent_desk import PutAnswer
 from fleetwarden.controllers.override_revisions import note_override
 from fleetwarden.controllers.wishes import as_asked
-from fleetwarden.domain.actions import Tier, Verdict
+from fleetwarden.domain.actions import Kind, Source, Tier, Verdict
 from fleetwarden.domain.fleet import DesiredState, Mode
 from fleetwarden.domain.identifiers import SECOND, canonical_json
 from fleetwarden.domain.lifecycles import ApprovalState, IntentState, OutboxState
@@ -30,7 +31,7 @@ from fleetwarden.ports.desired import OverrideDraft
 from fleetwarden.ports.intents import IntentRow
 from fleetwarden.ports.stores import Page, WorkDraft
 from fleetwarden.store.opening import open_store
-from fleetwarden.testing import Answer, Delivery, FakeClock, FakeSignals, a_policy, a_service
+from fleetwarden.testing import Answer, Delivery, FakeClock, FakeSignals, a_policy, a_request, a_service
 from tests.contract.pipeline.conftest import Bench
 from tests.contract.pipeline.scaling import Scaling, scaled
 from tests.contract.store.conftest import Database, sqlite
@@ -363,6 +364,56 @@ def test_where_another_controller_writes_the_count_it_is_only_evaluated(bench: B
     bench.substrate.crash("web", 0)
     bench.settle_down()
     assert [one.request.kind for one in bench.records()] == ["restart_service"]
+
+
+@pytest.mark.req("AUT-18", "AUT-12")
+@pytest.mark.parametrize("desired", list(DesiredState))
+def test_what_another_controller_writes_is_never_scaled_stopped_or_started(bench: Bench, desired: DesiredState) -> None:
+    service = scaled(controller_mode="external_hpa", desired=desired)
+    Scaling(bench, service)
+    if desired is DesiredState.RUNNING:
+        bench.substrate.stopped("web", by="kubectl")
+    bench.settle_down()
+    asked = [
+        a_request(service, kind=kind, params=params, key=kind, source=Source.OPERATOR, requested_by="olga")
+        for kind, params in ((Kind.SCALE, {"replicas": 3}), (Kind.STOP, {}), (Kind.START, {"replicas": 1}))
+    ]
+    told = bench.gate.admit(asked, fence=None)
+    assert [(one.answer, one.decision.code) for one in told if one.decision] == [(GateAnswer.DENIED, "structure")] * 3
+    assert all("external_hpa" in one.reason for one in told)
+    assert bench.records() == []
+
+
+@pytest.mark.req("ASC-13", "AUT-6")
+def test_scaling_that_is_paused_meanwhile_is_not_carried_out(bench: Bench) -> None:
+    world = Scaling(bench)
+    world.load(45)
+    world.tick()
+    assert world.states() == ["intent_accepted"]
+    world.declare(scaled(paused=True))
+    bench.settle_down()
+    assert (world.states(), world.count(), bench.records()) == (["superseded"], 2, [])
+    assert "paused" in world.intents()[0].note
+
+
+@pytest.mark.req("AUT-20", "PRO-12")
+@pytest.mark.parametrize("tier", [Tier.AUTO, Tier.APPROVAL_REQUIRED])
+def test_a_persons_own_request_takes_the_place_of_the_question_and_of_its_intent(bench: Bench, tier: Tier) -> None:
+    world = Scaling(bench, policy=ASKING)
+    world.load(45)
+    world.tick()
+    assert world.states() == ["proposed"]
+    bench.policy(a_policy(tier))
+    seen = bench.sightings.look([scaled()]).seen["web"]
+    wish = a_request(
+        scaled(), kind=Kind.SCALE, params={"replicas": 3}, source=Source.OPERATOR, requested_by="olga",
+        observed_at=seen.observed_at,
+    )  # fmt: skip
+    bench.gate.admit([wish], fence=None)
+    assert world.states() == ["superseded"]
+    assert [one.status for one in bench.approvals() if one.request.source == Source.AUTOSCALER] == [
+        ApprovalState.SUPERSEDED
+    ]
 
 
 @pytest.mark.req("AUT-19")
