@@ -1,22 +1,23 @@
 """What target tracking remembers between ticks: streaks, and recommendations of a stabilization window.
 
 Columns again, so that a million services are remembered in a few arrays.  Recommendations are kept only for rows that
-have a window, in at most DEPTH steps of time whatever the tick's pace: older steps are merged in a way that can only
-hold a count longer, never let it go earlier.
+have a window, in at most DEPTH steps of time whatever the tick's pace.  Steps are merged only with a neighbour of the
+same slot of time, dated by the later: that can hold a count longer, by a slot at most, and never lets it go earlier.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fleetwarden.domain.identifiers import Micros
 
-__all__ = ["DEPTH", "Ints", "Memory"]
+__all__ = ["DEPTH", "NOTHING_HIGH", "NOTHING_LOW", "SLOTS", "Ints", "Memory", "merge_place"]
 
 DEPTH = 64
+SLOTS = DEPTH - 2  # slots of the longest window: DEPTH + 1 steps within it always have two that share one
 NOTHING_HIGH = -1  # no recommendation: raises no maximum
 NOTHING_LOW = 2**31 - 1  # and lowers no minimum
 
@@ -24,27 +25,41 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
+def merge_place(times: Sequence[Micros], longest_us: Micros) -> int:
+    """Which of more than DEPTH steps (ascending times) becomes one with its next: the oldest two that share a slot.
+
+    Never the same pair for ever: a step that swallowed everything before it, dated anew each time, would never grow too
+    old, and what it holds would be held for good.
+    """
+    slot = max(1, -(-longest_us // SLOTS))
+    for place in range(len(times) - 1):
+        if times[place] // slot == times[place + 1] // slot:
+            return place
+    return 0
+
+
 class Memory:
     """`streak`: -1, 0 or 1 by row; `count`: how many samples in a row its direction has; `last_used`: by pair, the time
     of the newest sample that was used, 0 if none was."""
 
-    def __init__(self, rows: int, pairs: int, windowed: Ints) -> None:
-        """`windowed`: the rows that have a stabilization window, ascending."""
+    def __init__(self, rows: int, pairs: int, windowed: Ints, longest_us: Micros = 0) -> None:
+        """`windowed`: the rows that have a stabilization window, ascending; `longest_us`: the longest of them."""
         self.streak = np.zeros(rows, np.int8)
         self.count = np.zeros(rows, np.int64)
         self.last_used = np.zeros(pairs, np.int64)
         self.windowed = windowed
+        self._longest_us = longest_us
         self._times: list[Micros] = []
         self._high: list[Ints] = []
         self._low: list[Ints] = []
 
-    def remember(self, now: Micros, recommended: Ints, usable: Bools, longest_us: Micros) -> None:
+    def remember(self, now: Micros, recommended: Ints, usable: Bools) -> None:
         """Keep this tick's recommendations of the windowed rows, where there are any, and forget what is too old."""
         if not len(self.windowed):
             return
         values, known = recommended[self.windowed], usable[self.windowed]
         self._append(now, np.where(known, values, NOTHING_HIGH), np.where(known, values, NOTHING_LOW))
-        while self._times and now - self._times[0] >= longest_us:
+        while self._times and now - self._times[0] >= self._longest_us:
             del self._times[0], self._high[0], self._low[0]
 
     def put_earlier(self, entries: Iterable[tuple[Micros, Mapping[int, int]]]) -> None:
@@ -100,7 +115,8 @@ class Memory:
         self._times.append(at)
         self._high.append(high)
         self._low.append(low)
-        if len(self._times) > DEPTH:  # the two oldest become one, dated by the later
-            self._high[1] = np.maximum(self._high[0], self._high[1])
-            self._low[1] = np.minimum(self._low[0], self._low[1])
-            del self._times[0], self._high[0], self._low[0]
+        if len(self._times) > DEPTH:
+            one = merge_place(self._times, self._longest_us)
+            self._high[one + 1] = np.maximum(self._high[one], self._high[one + 1])
+            self._low[one + 1] = np.minimum(self._low[one], self._low[one + 1])
+            del self._times[one], self._high[one], self._low[one]
