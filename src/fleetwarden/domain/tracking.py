@@ -55,7 +55,8 @@ class _Recommended:
 
 def new_memory(table: BlockTable) -> Memory:
     """A memory of nothing, for this table."""
-    return Memory(len(table), len(table.pair_row), np.flatnonzero(table.window_us > 0))
+    longest = int(table.window_us.max()) if len(table) else 0
+    return Memory(len(table), len(table.pair_row), np.flatnonzero(table.window_us > 0), longest)
 
 
 def evaluate(table: BlockTable, seen: Seen, memory: Memory, now: Micros) -> Verdicts:
@@ -127,7 +128,7 @@ def _windowed(table: BlockTable, seen: Seen, memory: Memory, found: _Recommended
     lowest, highest = np.minimum(lowest, wanted), np.maximum(highest, wanted)
     held = found.count.copy()
     held[rows] = np.clip(current, lowest, np.maximum(lowest, highest))
-    memory.remember(now, found.count, usable, int(table.window_us.max()))
+    memory.remember(now, found.count, usable)
     return held
 
 

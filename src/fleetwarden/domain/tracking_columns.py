@@ -18,6 +18,7 @@ from fleetwarden.domain.identifiers import Micros
 from fleetwarden.domain.scaling_block import ScalingBlock
 
 __all__ = [
+    "BIG",
     "SNAP",
     "BlockTable",
     "Reason",

@@ -7,16 +7,17 @@ what is old is merged, in a way that can hold a count longer by a small part of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fleetwarden.domain.identifiers import Micros
 
-__all__ = ["GRAIN", "Ints", "Memory"]
+__all__ = ["GRAIN", "NOTHING_HIGH", "NOTHING_LOW", "Ints", "Memory", "merge_old"]
 
 GRAIN = 64  # entries are merged when together they span no more than 1/GRAIN of their age
+MERGE_EVERY = 16
 NOTHING_HIGH = -1  # no recommendation: raises no maximum
 NOTHING_LOW = 2**31 - 1  # and lowers no minimum
 
@@ -25,17 +26,36 @@ Counts = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 
 
+def merge_old(starts: list[Micros], times: list[Micros], now: Micros, join: Callable[[int], None]) -> None:
+    """Make one of neighbours that together span no more than 1/GRAIN of their age.
+
+    `starts` and `times` (ascending): the oldest and the newest tick of each entry, by which it is dated.  `join`: makes
+    one of an entry and its next in the caller's own columns.  The newest stands for itself.
+    """
+    if len(times) < GRAIN or len(times) % MERGE_EVERY:  # a list that grows comes by here
+        return
+    place = 0
+    while place + 2 < len(times):
+        if (times[place + 1] - starts[place]) * GRAIN > now - times[place + 1]:
+            place += 1
+            continue
+        starts[place + 1] = starts[place]
+        join(place)
+        del starts[place], times[place]
+
+
 class Memory:
     """`streak`: -1, 0 or 1 by row; `count`: how many samples in a row its direction has; `last_used`: by pair, the time
     of the newest sample that was used, 0 if none was; `spent`: by pair, whether the count has changed since it."""
 
-    def __init__(self, rows: int, pairs: int, windowed: Ints) -> None:
-        """`windowed`: the rows that have a stabilization window, ascending."""
+    def __init__(self, rows: int, pairs: int, windowed: Ints, longest_us: Micros = 0) -> None:
+        """`windowed`: the rows that have a stabilization window, ascending; `longest_us`: the longest of them."""
         self.streak = np.zeros(rows, np.int8)
         self.count = np.zeros(rows, np.int64)
         self.last_used = np.zeros(pairs, np.int64)
         self.spent = np.ones(pairs, np.bool_)
         self.windowed = windowed
+        self._longest_us = longest_us
         self._starts: list[Micros] = []  # of each entry, its oldest tick
         self._times: list[Micros] = []  # and its newest, by which it is dated
         self._high: list[Counts] = []
@@ -46,14 +66,14 @@ class Memory:
         """How many times are kept of each windowed row."""
         return len(self._times)
 
-    def remember(self, now: Micros, recommended: Ints, usable: Bools, longest_us: Micros) -> None:
+    def remember(self, now: Micros, recommended: Ints, usable: Bools) -> None:
         """Keep this tick's recommendations of the windowed rows, where there are any, and forget what is too old."""
         if not len(self.windowed):
             return
         values, known = recommended[self.windowed], usable[self.windowed]
         self._append(now, now, np.where(known, values, NOTHING_HIGH), np.where(known, values, NOTHING_LOW))
-        self._merge(now)
-        while self._times and now - self._times[0] >= longest_us:
+        merge_old(self._starts, self._times, now, self._join)
+        while self._times and now - self._times[0] >= self._longest_us:
             del self._starts[0], self._times[0], self._high[0], self._low[0]
 
     def put_earlier(self, entries: Iterable[tuple[Micros, Mapping[int, int]]]) -> None:
@@ -114,15 +134,7 @@ class Memory:
         self._high.append(high.astype(np.int32))
         self._low.append(low.astype(np.int32))
 
-    def _merge(self, now: Micros) -> None:
-        """Make one of neighbours that lie close together for their age; an entry is dated by its newest tick."""
-        number = 0
-        while number + 2 < len(self._times):  # the newest stands for itself
-            span, age = self._times[number + 1] - self._starts[number], now - self._times[number + 1]
-            if span * GRAIN > age:
-                number += 1
-                continue
-            self._high[number + 1] = np.maximum(self._high[number], self._high[number + 1])
-            self._low[number + 1] = np.minimum(self._low[number], self._low[number + 1])
-            self._starts[number + 1] = self._starts[number]
-            del self._starts[number], self._times[number], self._high[number], self._low[number]
+    def _join(self, place: int) -> None:
+        self._high[place + 1] = np.maximum(self._high[place], self._high[place + 1])
+        self._low[place + 1] = np.minimum(self._low[place], self._low[place + 1])
+        del self._high[place], self._low[place]
