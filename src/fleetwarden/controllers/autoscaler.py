@@ -9,7 +9,7 @@ tick for another.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from threading import Lock
 
 import msgspec
@@ -133,8 +133,8 @@ class Autoscaler:
         self._begin_windows(sight, look.at)
         verdicts = evaluate(self._table, sight.columns, self._memory, look.at)
         self.shadowing.note(self._table, services, sight.columns, verdicts, look.at, fence)
-        movers, puts = self._put(services, look, sight, verdicts, fence)
-        return self._keep(self._report(look, sight, verdicts, movers, puts), fence)
+        movers, puts, waiting = self._put(services, look, sight, verdicts, fence)
+        return self._keep(self._report(look, sight, verdicts, movers, puts, waiting), fence)
 
     def _taken_over(self, fence: LeaseFence) -> None:
         """Forget what another plane knows better by now: who took the lease meanwhile counted samples of its own.
@@ -220,23 +220,29 @@ class Autoscaler:
 
     def _put(
         self, services: Mapping[str, Service], look: Look, sight: Sight, verdicts: Verdicts, fence: LeaseFence
-    ) -> tuple[dict[str, Mover], dict[str, Put]]:
-        """Intents for what wants to move, in fair order, as far as this tick's budget goes."""
-        movers = self._movers.find(self._table, services, look, sight, verdicts)
-        ordered = sorted(movers, key=lambda name: (name <= self._after, name))
+    ) -> tuple[dict[str, Mover], dict[str, Put], set[str]]:
+        """Intents for what wants to move, in fair order, as far as this tick's budget goes; and who has to wait.
+
+        Cooldowns and revisions are read as far as this comes: a fleet that moves as a whole costs no more than it may.
+        """
+        table, names = self._table, self._table.names
+        rows = self._movers.ours(table, services, sight, verdicts)
+        rows.sort(key=lambda row: (names[row] <= self._after, names[row]))
+        movers: dict[str, Mover] = {}
         puts: dict[str, Put] = {}
-        left = self._actions_max
-        for number in range(0, min(len(ordered), CHUNK * CHUNKS_MAX), CHUNK):
-            if left <= 0:
-                break
-            chunk = ordered[number : number + CHUNK]
-            wishes = self._movers.wishes([movers[name] for name in chunk], look)
+        left, number = self._actions_max, 0
+        while left > 0 and number < len(rows) and len(puts) < CHUNK * CHUNKS_MAX:
+            chunk, number = rows[number : number + CHUNK], number + CHUNK
+            found = self._movers.find(table, services, look, sight, verdicts, chunk)
+            movers |= found
+            wishes = self._movers.wishes(list(found.values()), look)
             for put in self._desk.put(wishes, fence=fence, most=left):
                 puts[put.service] = put
                 if put.answer is not PutAnswer.DEFERRED:  # whatever the answer was, it has had its turn
                     self._after = put.service
                 left -= put.answer in (PutAnswer.ACCEPTED, PutAnswer.PROPOSED)
-        return movers, puts
+        waiting = {*movers, *(names[row] for row in rows[number:])} - puts.keys()
+        return movers, puts, waiting
 
     def _report(
         self,
@@ -245,9 +251,9 @@ class Autoscaler:
         verdicts: Verdicts,
         movers: Mapping[str, Mover],
         puts: Mapping[str, Put],
+        waiting: Collection[str],
     ) -> AutoscaleEvaluation:
-        wanting = movers.keys() - puts.keys()
-        told = Told(self._table, sight, verdicts, puts, self._movers.cooling, wanting, look.at)
+        told = Told(self._table, sight, verdicts, puts, self._movers.cooling, waiting, look.at)
         with self._lock:
             self._why = ""
         self._rows.note(told, verdicts)
@@ -278,7 +284,7 @@ class Autoscaler:
                 for name, put in puts.items()
                 if put.answer in acted
             ),
-            deferred=len(movers) - len(puts) + sum(one.answer is PutAnswer.DEFERRED for one in puts.values()),
+            deferred=len(waiting) + sum(one.answer is PutAnswer.DEFERRED for one in puts.values()),
         )
 
     def _not_ready(

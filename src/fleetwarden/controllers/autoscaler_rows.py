@@ -60,6 +60,8 @@ class Told:
         self._sight = sight
         self.verdicts = verdicts
         self.puts = puts
+        needed = np.where(verdicts.streak > 0, table.up_samples, table.down_samples)
+        self.samples = np.minimum(verdicts.count, needed)  # more than are needed say nothing new
         self._cooling = cooling
         self.wanting = wanting
 
@@ -179,7 +181,7 @@ class Rows:
         for row in changed:
             name = table.names[row]
             state = (
-                told.code(row), int(verdicts.streak[row]), int(verdicts.count[row]), int(verdicts.desired[row])
+                told.code(row), int(verdicts.streak[row]), int(told.samples[row]), int(verdicts.desired[row])
             )  # fmt: skip
             if state[0] == Reason.NO_NEWS.code and name in self._known:
                 continue  # between samples, what the last one said still stands
@@ -210,7 +212,7 @@ def _differing(before: Told, now: Told) -> list[int]:
     differs = (
         (old.reason != new.reason)
         | (old.streak != new.streak)
-        | (old.count != new.count)
+        | (before.samples != now.samples)
         | (old.desired != new.desired)
     )
     answered = {now.table.index[name] for name in (*before.puts, *now.puts, *before.wanting, *now.wanting)}

@@ -60,19 +60,28 @@ class Movers:
         self._skew_s = skew_s
         self.cooling: dict[str, CooldownView] = {}  # of the last tick, for people
 
-    def find(
-        self, table: BlockTable, services: Mapping[str, Service], look: Look, sight: Sight, verdicts: Verdicts
-    ) -> dict[str, Mover]:
-        """The services that want another count and may have it by their own rules; the others' reasons are set."""
+    def ours(self, table: BlockTable, services: Mapping[str, Service], sight: Sight, verdicts: Verdicts) -> list[int]:
+        """The rows that want another count, of services whose count is ours to write; the others' reasons are set."""
         self.cooling = {}
-        rows = [int(row) for row in verdicts.moving()]
         chosen = []
-        for row in rows:
+        for row in map(int, verdicts.moving()):
             service = services[table.names[row]]
             if service.mode is Mode.OBSERVE or table.blocks[row].controller_mode != NATIVE:
                 _hold(verdicts, sight, row, Reason.EXTERNAL)
             else:
                 chosen.append(row)
+        return chosen
+
+    def find(
+        self,
+        table: BlockTable,
+        services: Mapping[str, Service],
+        look: Look,
+        sight: Sight,
+        verdicts: Verdicts,
+        chosen: Sequence[int],
+    ) -> dict[str, Mover]:
+        """Of these rows the services that may have another count by their own rules; the others' reasons are set."""
         if not chosen:
             return {}
         names = [table.names[row] for row in chosen]
