@@ -148,7 +148,7 @@ def test_a_secret_that_cannot_be_sent_is_not_told(tmp_path: Path, secret: str) -
 @pytest.mark.req("SGP-3")
 def test_sources_that_hang_share_the_time_of_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Asked one after another, the second question would begin only when the first had been given up."""
-    monkeypatch.setattr(adapter, "QUERY_S", 0.5)
+    monkeypatch.setattr(adapter, "QUERY_S", 2.0)
     one = definition()
     with ExitStack() as opened, answering([value("a", "1"), at("a", str(NOW))]) as url:
         silent = [opened.enter_context(socket.socket()) for _ in range(2)]
