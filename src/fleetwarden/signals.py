@@ -15,7 +15,7 @@ from fleetwarden.domain.signals import (
     SignalKind,
     SignalScope,
 )
-from fleetwarden.ports.signals import ScalingSignalProvider
+from fleetwarden.ports.signals import ScalingSignalProvider, SingleSignalProvider
 
 __all__ = [
     "Aggregation",
@@ -28,4 +28,5 @@ __all__ = [
     "ScalingSignalProvider",
     "SignalKind",
     "SignalScope",
+    "SingleSignalProvider",
 ]

@@ -27,7 +27,7 @@ from fleetwarden.controllers.texts import KeptTexts
 from fleetwarden.controllers.wakes import Wakes
 from fleetwarden.domain.actions import LeaseFence
 from fleetwarden.ports.configuration import ConfigurationSource
-from fleetwarden.ports.signals import ScalingSignalProvider
+from fleetwarden.ports.signals import SignalProvider
 from fleetwarden.ports.stores import Store
 
 __all__ = ["Autoscaling", "intent_limits"]
@@ -50,7 +50,7 @@ class Autoscaling:
         supervision: Supervision,
         wakes: Wakes,
         texts: KeptTexts,
-        injected: ScalingSignalProvider | None,
+        injected: SignalProvider | None,
         *,
         acting: frozenset[str],
     ) -> None:

@@ -13,6 +13,7 @@ from threading import Lock
 
 from fleetwarden.adapters.files.signals import SignalsFile
 from fleetwarden.adapters.signal_sources.attestation import KeyedAuthenticator
+from fleetwarden.adapters.signal_sources.one_by_one import as_provider
 from fleetwarden.adapters.signal_sources.prometheus import PrometheusSource, read_all
 from fleetwarden.app.settings import Settings
 from fleetwarden.controllers.pushed_signals import PushedSignals
@@ -21,7 +22,7 @@ from fleetwarden.domain.identifiers import Micros
 from fleetwarden.domain.signal_file import PUSHED, SignalsDocument
 from fleetwarden.domain.signal_query import SignalFault
 from fleetwarden.domain.signals import Definition, NoSample, Pair, Reading, SampleFault
-from fleetwarden.ports.signals import ScalingSignalProvider
+from fleetwarden.ports.signals import ScalingSignalProvider, SignalProvider
 from fleetwarden.ports.stores import Store
 
 __all__ = ["DefinedSignals", "SignalSources", "build"]
@@ -122,8 +123,8 @@ class SignalSources:
         self.close = close
 
 
-def build(settings: Settings, store: Store, injected: ScalingSignalProvider | None) -> SignalSources:
-    """The provider of this plane."""
+def build(settings: Settings, store: Store, injected: SignalProvider | None) -> SignalSources:
+    """The provider of this plane.  Raises Misconfigured for an injected one that cannot be read safely."""
     url = "" if settings.scaling_prometheus_url is None else str(settings.scaling_prometheus_url)
     file = SignalsFile(settings.config_dir, default_url=url)
     authenticator = KeyedAuthenticator(file.current, settings.config_dir)
@@ -132,6 +133,6 @@ def build(settings: Settings, store: Store, injected: ScalingSignalProvider | No
         return file.current().definition(service, signal)
 
     if injected is not None:  # what the file declares holds for its samples too
-        return SignalSources(injected, declared, file, authenticator, lambda: None)
+        return SignalSources(as_provider(injected, time.monotonic), declared, file, authenticator, lambda: None)
     defined = DefinedSignals(file.current, settings.config_dir, store)
     return SignalSources(defined, declared, file, authenticator, defined.close)
