@@ -4,6 +4,7 @@ Thin names over the layers.  Give a provider of your own to `fleetwarden.wiring.
 `Plane(…, signals=…)`.
 """
 
+from fleetwarden.controllers.local_gauges import LocalGauges
 from fleetwarden.domain.signals import (
     Aggregation,
     Definition,
@@ -20,6 +21,7 @@ from fleetwarden.ports.signals import ScalingSignalProvider, SingleSignalProvide
 __all__ = [
     "Aggregation",
     "Definition",
+    "LocalGauges",
     "NoSample",
     "Pair",
     "Reading",

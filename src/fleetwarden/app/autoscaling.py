@@ -71,10 +71,9 @@ class Autoscaling:
         )
         self.reactive = Reactive(store, wakes)
         file = self.sources.file
-        intake = SignalIntake(
-            store, configuration, file.current, self.sources.authenticator, taken=self.reactive.pushed
-        )
-        self.signals = Signals(intake, store, configuration, file.current, self.sources.provider)
+        document = self.sources.document
+        intake = SignalIntake(store, configuration, document, self.sources.authenticator, taken=self.reactive.pushed)
+        self.signals = Signals(intake, store, configuration, document, self.sources.provider)
         self.lineages = Lineages(store)
         self.views = ScalingViews(on=settings.fleet_autoscaler, live=self.standing, problems=lambda: file.problems)
 
