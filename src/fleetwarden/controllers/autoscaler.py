@@ -186,7 +186,7 @@ class Autoscaler:
         page = Page(kind="scale_service", since=since, limit=500)
         done = self._store.read(lambda tx: tx.executions.list(page))
         rows = (self._table.index.get(one.target) for one in done if one.ok and not one.dry_run)
-        self._memory.consume(row for row in rows if row is not None)
+        self._memory.consume({row: self._table.pairs_of(row) for row in rows if row is not None})
 
     def _signals(self, now: Micros) -> Mapping[Pair, Reading]:
         """One batch for the whole table.  A provider that fails leaves every pair without a sample, and says why."""
@@ -229,9 +229,9 @@ class Autoscaler:
             wishes = self._movers.wishes([movers[name] for name in chunk], look)
             for put in self._desk.put(wishes, fence=fence, most=left):
                 puts[put.service] = put
-                if put.answer in (PutAnswer.ACCEPTED, PutAnswer.PROPOSED):
-                    left -= 1
+                if put.answer is not PutAnswer.DEFERRED:  # whatever the answer was, it has had its turn
                     self._after = put.service
+                left -= put.answer in (PutAnswer.ACCEPTED, PutAnswer.PROPOSED)
         return movers, puts
 
     def _report(
@@ -251,7 +251,8 @@ class Autoscaler:
         self.counts.update(reasons)
         acted = (PutAnswer.ACCEPTED, PutAnswer.PROPOSED, PutAnswer.DENIED, PutAnswer.STALE)
         unasked = int((verdicts.reason == Reason.NOT_ASKED).sum())
-        skipped = sum(number for code, number in reasons.items() if code.startswith("skip_") or code == "prevented")
+        idle = ("prevented", Reason.NO_NEWS.code)
+        skipped = sum(number for code, number in reasons.items() if code.startswith("skip_") or code in idle)
         return AutoscaleEvaluation(
             at=look.at,
             services=len(self._table),

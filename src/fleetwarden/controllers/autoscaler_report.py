@@ -88,6 +88,7 @@ _WORDS: Mapping[Reason, str] = {
     Reason.SKIP_UNKNOWN: "its state is unknown: nothing is done without evidence",
     Reason.SKIP_DOWN: "it is down: it is repaired, not scaled",
     Reason.NOT_ASKED: "its signal was not asked for in this batch",
+    Reason.NO_NEWS: "nothing newer was measured since its last sample was used",
     Reason.NOT_PLACED: "{ready} of {current} replicas are ready: no more are asked for before these are there",
     Reason.WARMING: "its newest replicas are warming up: their share of the average says nothing yet",
     Reason.BLOCKED_DOWN: "fewer would do, but a signal is missing{detail}: what is missing never shrinks anything",

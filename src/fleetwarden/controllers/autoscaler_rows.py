@@ -181,6 +181,8 @@ class Rows:
             state = (
                 told.code(row), int(verdicts.streak[row]), int(verdicts.count[row]), int(verdicts.desired[row])
             )  # fmt: skip
+            if state[0] == Reason.NO_NEWS.code and name in self._known:
+                continue  # between samples, what the last one said still stands
             if self._known.get(name) != state:
                 one = told.of(name)
                 assert one is not None

@@ -76,10 +76,14 @@ def see(
         reading = check(pair, answers.get(pair), declared(pair.service, pair.signal), now, last)
         readings.append(reading)
         if isinstance(reading, Sample):
+            columns.again[number] = reading.observed_at == last
+            if columns.again[number] and memory.spent[number]:  # it speaks of a count that is gone: as if not asked
+                columns.fault[number] = 2
+                continue
             columns.value[number] = reading.value
             columns.fault[number] = 0
             columns.per_replica[number] = reading.aggregation is Aggregation.PER_REPLICA
-            memory.last_used[number] = reading.observed_at
+            memory.last_used[number], memory.spent[number] = reading.observed_at, False
             columns.no_down[number] = _too_thin(reading, observed.get(pair.service))
         elif reading.fault is SampleFault.NOT_ASKED:
             columns.fault[number] = 2

@@ -18,7 +18,7 @@ from fleetwarden.domain.convergence import facts, identity
 from fleetwarden.domain.cooldown import CooldownState, CooldownView, cooldown
 from fleetwarden.domain.fleet import Mode, Service
 from fleetwarden.domain.identifiers import SECOND, JsonValue, Micros, digest, seconds
-from fleetwarden.domain.lifecycles import IntentState, OutboxState
+from fleetwarden.domain.lifecycles import OutboxState
 from fleetwarden.domain.recommendation import with_rates
 from fleetwarden.domain.scaling import NATIVE
 from fleetwarden.domain.signals import Reading, Sample
@@ -28,7 +28,7 @@ from fleetwarden.ports.stores import Page, Store, Tx
 __all__ = ["Mover", "Movers"]
 
 PERIOD_MAX: Micros = 1800 * SECOND  # the longest period of `behavior`
-_MADE = (IntentState.EXECUTED, IntentState.OBSERVED, IntentState.VERIFIED)
+CHANGES_SPAN: Micros = 2 * PERIOD_MAX  # of intents, by their beginning: one that waited is carried out later
 
 
 class Mover(Record):
@@ -178,14 +178,15 @@ def _ledger(
     }
     changes: dict[str, list[tuple[float, int]]] = {}
     for name in behaved:
-        rows = tx.intents.list(Page(target=name, since=now - PERIOD_MAX, limit=200))
+        done = tx.executions.list(Page(kind=Kind.SCALE, target=name, since=now - PERIOD_MAX, limit=500))
+        made = {one.action_seq: one.at for one in done if one.ok and not one.dry_run}
         changes[name] = [
             (
-                seconds(now - (one.accepted_at or one.moved_at)),
+                seconds(now - made[one.action_seq]),
                 one.intent.desired_replicas - one.intent.observed_replicas,
             )
-            for one in rows
-            if one.state in _MADE
+            for one in tx.intents.list(Page(target=name, since=now - CHANGES_SPAN, limit=500))
+            if one.action_seq in made  # whatever became of it later: the change was made
         ]
     return tx.cooldowns.last_scales(names), unknown, changes
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fleetwarden.controllers.gate import REBUILD_SPAN
-from fleetwarden.controllers.intent_moves import reject
+from fleetwarden.controllers.intent_moves import reject, supersede
 from fleetwarden.controllers.intent_putting import Put, PutAnswer, Putting, Wanted
 from fleetwarden.controllers.signal_evidence import KeptQueries
 from fleetwarden.controllers.texts import KeptTexts
@@ -90,7 +90,8 @@ class IntentDesk:
         """Accept what only waited for its unit's window, and end what nobody carried out in time; returns how many.
 
         An accepted intent that is older than `max_age_s` seconds rests on signals that say nothing about now: it is
-        rejected, unless its side effect has begun.
+        rejected, unless its side effect has begun.  One that waited longer than that for its window is superseded by
+        whatever the tick that follows wants, nothing included.
         """
         rows = self._store.read(lambda tx: tx.intents.in_state(IntentState.PROPOSED, IntentState.INTENT_ACCEPTED))
 
@@ -110,6 +111,11 @@ class IntentDesk:
             return 0
         request = tx.decisions.get(row.decision_seq).request
         refused = unit_refusal(tx, configuration.fleet, request, current=row.intent.observed_replicas)
+        age = tx.now() - row.intent.created_at
+        if refused is None and age >= int(max_age_s * SECOND):
+            why = f"its window is open, {seconds(age):.0f} s after its signals: what is wanted now is asked for anew"
+            supersede(tx, row, why)
+            return 1
         if refused is None:
             tx.intents.move(row, IntentState.INTENT_ACCEPTED, note="its maintenance window is open")
             tx.after_commit(self._wakes.waker("fleet_reconciler"))

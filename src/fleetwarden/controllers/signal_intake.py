@@ -14,7 +14,7 @@ from fleetwarden.domain.contract_file import DEFAULT as DEFAULT_TENANT
 from fleetwarden.domain.errors import Misconfigured, Refused
 from fleetwarden.domain.fleet import Fleet
 from fleetwarden.domain.identifiers import Micros
-from fleetwarden.domain.signal_authority import Rejection, SentSample, judge
+from fleetwarden.domain.signal_authority import Rejection, SentSample, judge, source_label
 from fleetwarden.domain.signal_file import PUSHED, SignalsDocument
 from fleetwarden.ports.attestation import SignalAuthenticator
 from fleetwarden.ports.configuration import ConfigurationSource
@@ -92,7 +92,7 @@ class SignalIntake:
             if not found:
                 self.accepted += len(samples)
             for one in found:
-                key = (samples[one.index].source[:128], one.code.value)
+                key = (source_label(samples[one.index].source), one.code.value)
                 if key in self.rejections or len(self.rejections) < SOURCES_COUNTED_MAX:
                     self.rejections[key] += 1
         return found

@@ -23,8 +23,9 @@ def check(
 ) -> Reading:
     """The sample, or why it is none.
 
-    `last_used`: the time of the newest sample of this pair that was used, 0 if none was.  `definition` None: nothing
-    was declared, and the sample is only held against itself.
+    `last_used`: the time of the newest sample of this pair that was used, 0 if none was; the same sample again is
+    believed, and whoever counts samples counts it once.  `definition` None: nothing was declared, and the sample is
+    only held against itself.
     """
     if reading is None:
         return _none(pair, SampleFault.MISSING, "the provider did not answer for it")
@@ -51,8 +52,8 @@ def check(
     if -age > _SKEW_MAX_US:
         told = f"it is dated {seconds(-age):.1f} s ahead, {SKEW_MAX_S:g} s are allowed"
         return _none(pair, SampleFault.FUTURE, told, reading, now)
-    if reading.observed_at <= last_used:
-        return _none(pair, SampleFault.REPLAYED, "it is not newer than the last one that was used", reading, now)
+    if reading.observed_at < last_used:
+        return _none(pair, SampleFault.REPLAYED, "it is older than the last one that was used", reading, now)
     return reading
 
 

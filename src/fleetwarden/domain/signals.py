@@ -88,7 +88,7 @@ class SampleFault(StrEnum):
     MISSING = "missing"  # the source answered and has nothing
     STALE = "stale"
     FUTURE = "future"
-    REPLAYED = "replayed"  # not newer than the last one used
+    REPLAYED = "replayed"  # older than the last one used
     NOT_FINITE = "not_finite"
     NEGATIVE = "negative"
     TOO_LARGE = "too_large"

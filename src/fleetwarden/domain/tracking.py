@@ -34,6 +34,7 @@ from fleetwarden.domain.tracking_memory import Memory
 __all__ = ["evaluate", "new_memory"]
 
 OPEN = 255  # no reason yet
+_KEEP = np.array([Reason.NOT_ASKED, Reason.WARMING, Reason.NO_NEWS], np.uint8)  # they say nothing of the load
 
 
 @dataclass(slots=True)
@@ -44,6 +45,8 @@ class _Recommended:
     usable: Bools  # at least one
     missing: Bools  # at least one is not usable
     unasked: Bools  # at least one was not asked for
+    news: Bools  # at least one usable sample is newer than what earlier ticks used
+    again: Bools  # at least one is what an earlier tick has used
     within: Bools  # the deciding signal lies within its deadband or tolerance
     mixed: Bools  # at least one is an average over replicas
     pressure: Floats
@@ -59,7 +62,7 @@ def evaluate(table: BlockTable, seen: Seen, memory: Memory, now: Micros) -> Verd
     """One tick.
 
     Rows whose `reason` is set are answered with it.  A sample that is not usable resets its row's streak; one that was
-    not asked for leaves it alone.
+    not asked for, or that earlier ticks have used already, leaves it alone.
     """
     found = _recommend(table, seen)
     held = _windowed(table, seen, memory, found, now)
@@ -83,6 +86,7 @@ def _recommend(table: BlockTable, seen: Seen) -> _Recommended:
         asleep = (table.low[row] == 0) & (table.activation[row] > 0) & (total <= table.activation[row])
     count = np.where(within, current, count)
     count = np.where(asleep, 0, count)
+    count = np.where(seen.again, np.minimum(count, current), count)  # what was used before asks for no more
     within &= ~asleep
     count = np.where(usable, count, -1)
     ratio = np.where(usable, ratio, np.nan)
@@ -90,7 +94,10 @@ def _recommend(table: BlockTable, seen: Seen) -> _Recommended:
     missing = (~usable & asked_for) | seen.no_down
     if table.single:
         pairs = np.arange(len(table), dtype=np.int64)
-        return _Recommended(np.maximum(count, 0), usable, missing, ~asked_for, within, seen.per_replica, ratio, pairs)
+        news = usable & ~seen.again
+        return _Recommended(
+            np.maximum(count, 0), usable, missing, ~asked_for, news, seen.again, within, seen.per_replica, ratio, pairs
+        )
     start = table.pair_start
     best = np.maximum.reduceat(count, start)
     rank = np.where(count == best[row], np.arange(len(count), dtype=np.int64), len(count))
@@ -100,6 +107,8 @@ def _recommend(table: BlockTable, seen: Seen) -> _Recommended:
         usable=np.logical_or.reduceat(usable, start),
         missing=np.logical_or.reduceat(missing, start),
         unasked=np.logical_or.reduceat(~asked_for, start),
+        news=np.logical_or.reduceat(usable & ~seen.again, start),
+        again=np.logical_or.reduceat(seen.again, start),
         within=within[winner],
         mixed=np.logical_or.reduceat(seen.per_replica, start),
         pressure=ratio[winner],
@@ -112,7 +121,7 @@ def _windowed(table: BlockTable, seen: Seen, memory: Memory, found: _Recommended
     rows = memory.windowed
     if not len(rows):
         return found.count
-    usable = found.usable & (seen.reason == OPEN)
+    usable = found.news & (seen.reason == OPEN)
     lowest, highest = memory.extremes(now, table.up_window_us, table.down_window_us)
     wanted, current = found.count[rows], seen.current[rows]
     lowest, highest = np.minimum(lowest, wanted), np.maximum(highest, wanted)
@@ -152,7 +161,7 @@ def _decide(table: BlockTable, seen: Seen, memory: Memory, found: _Recommended, 
 
     memory.streak = np.where(counting, direction, memory.streak).astype(np.int8)
     memory.count = np.where(counting, count, memory.count)
-    keeps = counting | (reason == Reason.NOT_ASKED) | (reason == Reason.WARMING)
+    keeps = counting | np.isin(reason, _KEEP)
     memory.streak = np.where(keeps, memory.streak, 0).astype(np.int8)
     memory.count = np.where(keeps, memory.count, 0)
 
@@ -177,8 +186,9 @@ def _standing(seen: Seen, found: _Recommended) -> np.ndarray[tuple[int, ...], np
     _set(reason, seen.status == Words.UNOBSERVED, Reason.SKIP_UNOBSERVED)
     _set(reason, seen.status == Words.UNKNOWN, Reason.SKIP_UNKNOWN)
     _set(reason, seen.status == Words.DOWN, Reason.SKIP_DOWN)
+    _set(reason, ~found.news & found.again & ~found.missing, Reason.NO_NEWS)
     _set(reason, ~found.usable & found.unasked & ~found.missing, Reason.NOT_ASKED)
-    _set(reason, ~found.usable, Reason.SKIP_METRICS)
+    _set(reason, ~found.news, Reason.SKIP_METRICS)
     return reason
 
 

@@ -65,6 +65,7 @@ class Reason(IntEnum):
     SKIP_UNKNOWN_COOLDOWN = 23
     EXTERNAL = 24  # evaluated for people to see; another controller writes the count
     PREVENTED = 25  # something of the fleet's own: a foreign change, dependencies, the scaling contract
+    NO_NEWS = 26  # nothing was measured since the last tick: what was used already moves nothing
 
     @property
     def code(self) -> str:
@@ -151,6 +152,7 @@ class Seen:
     per_replica: Bools
     fault: NDArray[np.uint8]
     no_down: Bools  # by pair: usable, but no reason to shrink (too few series, or of another version)
+    again: Bools  # by pair: usable, and used by an earlier tick already
     youngest_us: Ints
 
     @classmethod
@@ -167,6 +169,7 @@ class Seen:
             per_replica=np.zeros(pairs, np.bool_),
             fault=np.ones(pairs, np.uint8),
             no_down=np.zeros(pairs, np.bool_),
+            again=np.zeros(pairs, np.bool_),
             youngest_us=np.full(rows, np.iinfo(np.int64).max, np.int64),
         )
 

@@ -1,8 +1,8 @@
 """What target tracking remembers between ticks: streaks, and recommendations of a stabilization window.
 
 Columns again, so that a million services are remembered in a few arrays.  Recommendations are kept only for rows that
-have a window, in at most DEPTH steps of time whatever the tick's pace: older steps are merged in a way that can only
-hold a count longer, never let it go earlier.
+have a window.  However fast ticks follow each other, their number grows with the logarithm of the longest window only:
+what is old is merged, in a way that can hold a count longer by a small part of its age, and never lets it go earlier.
 """
 
 from __future__ import annotations
@@ -14,38 +14,47 @@ from numpy.typing import NDArray
 
 from fleetwarden.domain.identifiers import Micros
 
-__all__ = ["DEPTH", "Ints", "Memory"]
+__all__ = ["GRAIN", "Ints", "Memory"]
 
-DEPTH = 64
+GRAIN = 64  # entries are merged when together they span no more than 1/GRAIN of their age
 NOTHING_HIGH = -1  # no recommendation: raises no maximum
 NOTHING_LOW = 2**31 - 1  # and lowers no minimum
 
 Ints = NDArray[np.int64]
+Counts = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 
 
 class Memory:
     """`streak`: -1, 0 or 1 by row; `count`: how many samples in a row its direction has; `last_used`: by pair, the time
-    of the newest sample that was used, 0 if none was."""
+    of the newest sample that was used, 0 if none was; `spent`: by pair, whether the count has changed since it."""
 
     def __init__(self, rows: int, pairs: int, windowed: Ints) -> None:
         """`windowed`: the rows that have a stabilization window, ascending."""
         self.streak = np.zeros(rows, np.int8)
         self.count = np.zeros(rows, np.int64)
         self.last_used = np.zeros(pairs, np.int64)
+        self.spent = np.ones(pairs, np.bool_)
         self.windowed = windowed
-        self._times: list[Micros] = []
-        self._high: list[Ints] = []
-        self._low: list[Ints] = []
+        self._starts: list[Micros] = []  # of each entry, its oldest tick
+        self._times: list[Micros] = []  # and its newest, by which it is dated
+        self._high: list[Counts] = []
+        self._low: list[Counts] = []
+
+    @property
+    def entries(self) -> int:
+        """How many times are kept of each windowed row."""
+        return len(self._times)
 
     def remember(self, now: Micros, recommended: Ints, usable: Bools, longest_us: Micros) -> None:
         """Keep this tick's recommendations of the windowed rows, where there are any, and forget what is too old."""
         if not len(self.windowed):
             return
         values, known = recommended[self.windowed], usable[self.windowed]
-        self._append(now, np.where(known, values, NOTHING_HIGH), np.where(known, values, NOTHING_LOW))
+        self._append(now, now, np.where(known, values, NOTHING_HIGH), np.where(known, values, NOTHING_LOW))
+        self._merge(now)
         while self._times and now - self._times[0] >= longest_us:
-            del self._times[0], self._high[0], self._low[0]
+            del self._starts[0], self._times[0], self._high[0], self._low[0]
 
     def put_earlier(self, entries: Iterable[tuple[Micros, Mapping[int, int]]]) -> None:
         """Recommendations from before the first tick: for each time (oldest first), counts by row."""
@@ -56,7 +65,7 @@ class Memory:
             for row, count in counts.items():
                 if row in place:
                     high[place[row]] = low[place[row]] = count
-            self._append(at, high, low)
+            self._append(at, at, high, low)
 
     def extremes(self, now: Micros, up_window_us: Ints, down_window_us: Ints) -> tuple[Ints, Ints]:
         """Of the windowed rows: the lowest recommendation within the window upwards, the highest downwards.
@@ -72,11 +81,13 @@ class Memory:
             highest = np.where(age < down, np.maximum(highest, high), highest)
         return lowest, highest
 
-    def consume(self, rows: Iterable[int]) -> None:
-        """A change was carried out: its streak begins anew."""
-        for row in rows:
+    def consume(self, rows: Mapping[int, slice]) -> None:
+        """Changes were carried out (by row, its pairs): their streaks begin anew, and the samples that were used speak
+        of a count that is gone."""
+        for row, pairs in rows.items():
             self.streak[row] = 0
             self.count[row] = 0
+            self.spent[pairs] = True
 
     def carry_over(self, other: Memory, rows: Mapping[int, int], pairs: Mapping[int, int], now: Micros) -> None:
         """Take over what another memory knows, by (its row → our row) and (its pair → our pair)."""
@@ -85,22 +96,33 @@ class Memory:
             self.count[ours] = other.count[theirs]
         for theirs, ours in pairs.items():
             self.last_used[ours] = other.last_used[theirs]
+            self.spent[ours] = other.spent[theirs]
         place = {int(row): number for number, row in enumerate(other.windowed)}
         moved = {place[theirs]: ours for theirs, ours in rows.items() if theirs in place}
         mine = {int(row): number for number, row in enumerate(self.windowed)}
-        for at, high, low in zip(other._times, other._high, other._low, strict=True):
+        for start, at, high, low in zip(other._starts, other._times, other._high, other._low, strict=True):
             new_high = np.full(len(self.windowed), NOTHING_HIGH, np.int64)
             new_low = np.full(len(self.windowed), NOTHING_LOW, np.int64)
             for theirs, ours in moved.items():
                 if ours in mine:
                     new_high[mine[ours]], new_low[mine[ours]] = high[theirs], low[theirs]
-            self._append(min(at, now), new_high, new_low)
+            self._append(min(start, now), min(at, now), new_high, new_low)
 
-    def _append(self, at: Micros, high: Ints, low: Ints) -> None:
+    def _append(self, start: Micros, at: Micros, high: Ints, low: Ints) -> None:
+        self._starts.append(start)
         self._times.append(at)
-        self._high.append(high)
-        self._low.append(low)
-        if len(self._times) > DEPTH:  # the two oldest become one, dated by the later
-            self._high[1] = np.maximum(self._high[0], self._high[1])
-            self._low[1] = np.minimum(self._low[0], self._low[1])
-            del self._times[0], self._high[0], self._low[0]
+        self._high.append(high.astype(np.int32))
+        self._low.append(low.astype(np.int32))
+
+    def _merge(self, now: Micros) -> None:
+        """Make one of neighbours that lie close together for their age; an entry is dated by its newest tick."""
+        number = 0
+        while number + 2 < len(self._times):  # the newest stands for itself
+            span, age = self._times[number + 1] - self._starts[number], now - self._times[number + 1]
+            if span * GRAIN > age:
+                number += 1
+                continue
+            self._high[number + 1] = np.maximum(self._high[number], self._high[number + 1])
+            self._low[number + 1] = np.minimum(self._low[number], self._low[number + 1])
+            self._starts[number + 1] = self._starts[number]
+            del self._starts[number], self._times[number], self._high[number], self._low[number]

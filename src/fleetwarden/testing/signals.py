@@ -33,17 +33,21 @@ class FakeSignals:
         self._values = dict(values or {})
         self._errors: dict[tuple[str, str], NoSample] = {}
         self._ages: dict[tuple[str, str], float] = {}
+        self._times: dict[tuple[str, str], Micros | None] = {}
         self._aggregation = aggregation
         self._unit = unit
         self._broken = ""
         self.asked = 0
         self.last_batch: tuple[Pair, ...] = ()
 
-    def set(self, service: str, signal: str, value: float, *, age_s: float = 0.0) -> None:
-        """Answer with this value from now on, measured `age_s` seconds before each question."""
+    def set(
+        self, service: str, signal: str, value: float, *, age_s: float = 0.0, observed_at: Micros | None = None
+    ) -> None:
+        """Answer with this value from now on, measured `age_s` seconds before each question, or at `observed_at`."""
         with self._lock:
             self._values[service, signal] = value
             self._ages[service, signal] = age_s
+            self._times[service, signal] = observed_at
             self._errors.pop((service, signal), None)
 
     def set_error(
@@ -75,6 +79,7 @@ class FakeSignals:
             return NoSample(
                 service=pair.service, signal=pair.signal, fault=SampleFault.MISSING, reason="no value was set"
             )
+        measured = self._times.get(key)
         return Sample(
             service=pair.service,
             signal=pair.signal,
@@ -83,5 +88,5 @@ class FakeSignals:
             aggregation=self._aggregation,
             unit=self._unit,
             scope=SignalScope.SERVICE,
-            observed_at=at - round(self._ages.get(key, 0.0) * SECOND),
+            observed_at=at - round(self._ages.get(key, 0.0) * SECOND) if measured is None else measured,
         )

@@ -109,6 +109,16 @@ def test_metrics_tell_the_fleet_and_what_was_pushed(fed):
     assert 'source="shop-1"' in refused
 
 
+@pytest.mark.req("SIG-4", "RUN-6", "SEC-1")
+@pytest.mark.parametrize("source", ["https://bot:hunter2@ci.example/x", "password:hunter2", "hunter2 with\nlines"])
+def test_no_metric_shows_what_somebody_sent_as_a_name(fed, source):
+    assert push(fed, sent(fed, source=source, value=-1)).status_code == 409
+    text = fed.client().get(f"{ORIGIN}/metrics").text
+    assert "hunter2" not in text
+    assert "fleetwarden_signal_samples_rejected_total{code=" in text
+    assert 'source="malformed"' in text
+
+
 MANY = """\
 signals:
   waiting: {source: pushed, kind: queue, aggregation: fleet_total, unit: jobs, services: [web, s1, s2, s3, s4]}

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from typing import Any
+
 import msgspec
 import pytest
 
+import fleetwarden.controllers.autoscaler as autoscaler_module
+from fleetwarden.adapters.files.yaml_tree import parse
 from fleetwarden.controllers.autoscaler import CADENCE
 from fleetwarden.controllers.autoscaler_wishes import Mover, Movers
 from fleetwarden.controllers.intent_desk import PutAnswer
 from fleetwarden.controllers.override_revisions import note_override
-from fleetwarden.domain.actions import Tier
+from fleetwarden.domain.actions import Tier, Verdict
 from fleetwarden.domain.fleet import DesiredState, Mode
+from fleetwarden.domain.identifiers import SECOND, canonical_json
 from fleetwarden.domain.lifecycles import ApprovalState, IntentState, OutboxState
-from fleetwarden.domain.signals import SampleFault
+from fleetwarden.domain.located import located
+from fleetwarden.domain.policy import Policy
+from fleetwarden.domain.registry import read_fleet
+from fleetwarden.domain.scaling import read_block
+from fleetwarden.domain.scaling_block import ScalingBlock
+from fleetwarden.domain.signals import Aggregation, SampleFault
 from fleetwarden.ports.desired import OverrideDraft
 from fleetwarden.ports.intents import IntentRow
 from fleetwarden.ports.stores import Page, WorkDraft
-from fleetwarden.testing import Answer, Delivery, a_policy, a_service
+from fleetwarden.store.opening import open_store
+from fleetwarden.testing import Answer, Delivery, FakeClock, FakeSignals, a_policy, a_service
 from tests.contract.pipeline.conftest import Bench
 from tests.contract.pipeline.scaling import Scaling, scaled
 from tests.contract.store.conftest import Database, sqlite
@@ -385,6 +398,40 @@ def test_one_sample_counts_once_however_often_the_autoscaler_is_restarted(timed:
     assert world.states() == ["intent_accepted"]
 
 
+@pytest.mark.req("ASC-5", "SGP-4")
+@pytest.mark.parametrize("reads", [2, 3])
+def test_a_source_that_measures_less_often_than_ticks_ask_still_lets_shrink(timed: Bench, reads: int) -> None:
+    """Three samples are three measurements, however often each of them is read; no reading writes a row."""
+    world = Scaling(timed)
+    timed.substrate.boot("web", 5)
+    written: list[int] = []
+    for _ in range(3):
+        assert world.intents() == []
+        world.signals.set("web", "q", 10, observed_at=timed.clock.now())
+        for _ in range(reads):
+            before = _rows(timed)
+            world.tick()
+            written.append(_rows(timed) != before)
+    assert world.states() == ["intent_accepted"]
+    assert sum(written[: 2 * reads]) == 2
+
+
+@pytest.mark.req("ASC-5", "AUT-13")
+def test_no_sample_scales_twice(timed: Bench) -> None:
+    """What was measured before a change says nothing about the count after it."""
+    world = Scaling(timed, scaled(cooldown_s=0, scale_down_stabilization_samples=1))
+    world.signals = FakeSignals(aggregation=Aggregation.PER_REPLICA)
+    world.restart()
+    world.signals.set("web", "q", 20, observed_at=timed.clock.now())
+    world.round()
+    assert (world.count(), world.states()) == (4, ["executed"])
+    world.round()
+    assert (world.code(), world.count(), len(world.intents())) == ("no_news", 4, 1)
+    world.load(15)
+    world.round()
+    assert world.count() == 6
+
+
 @pytest.mark.req("ASC-13")
 def test_a_restart_makes_a_stabilization_window_no_shorter(timed: Bench) -> None:
     world = Scaling(timed, scaled(stabilization_window_s=300, scale_down_stabilization_samples=1))
@@ -477,6 +524,104 @@ def test_nobody_starves_and_pending_approvals_cost_nothing(bench: Bench) -> None
     for _ in range(3):
         assert world.tick().verdicts == ()
     assert (len(bench.approvals()), len(bench.decisions())) == (8, 8)
+
+
+@pytest.mark.req("ASC-17")
+@pytest.mark.parametrize("policy", [a_policy(Tier.FORBIDDEN), ASKING])
+def test_those_who_are_refused_keep_nobody_from_being_served(
+    bench: Bench, policy: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(autoscaler_module, "CHUNK", 1)
+    monkeypatch.setattr(autoscaler_module, "CHUNKS_MAX", 2)
+    services = [scaled(f"s{n}") for n in range(5)]
+    world = Scaling(bench, *services, policy=policy)
+    for one in services:
+        bench.substrate.boot(one.name, 2)
+        world.load(45, one.name)
+    for _ in range(3):
+        world.tick()
+    assert {one.request.target for one in bench.decisions()} == {one.name for one in services}
+
+
+@pytest.mark.req("POL-5", "POL-6", "AUT-4")
+@pytest.mark.parametrize("limits", [{"rate": (1, 3600)}, {"blast": (3, 3600)}, {"blast": (1, 60), "rate": (2, 60)}])
+def test_a_list_is_decided_as_its_wishes_one_by_one(sqlite: Database, tmp_path: Path, limits: dict[str, Any]) -> None:
+    """Budgets that run out in the middle of a list: the same verdicts, reasons and numbers."""
+
+    def decided(path: Path, chunk: int) -> list[tuple[object, ...]]:
+        clock = FakeClock()
+        store = open_store(f"sqlite:///{path}", clock)
+        bench = Bench(store, clock)
+        names = ["a", "b", "c", "d", "e"]
+        services = [scaled(name, cooldown_s=0, scale_down_stabilization_samples=1) for name in names]
+        world = Scaling(bench, *services, policy=a_policy(**limits), actions_max=9)
+        for name in names:
+            bench.substrate.boot(name, 2)
+        autoscaler_module.CHUNK = chunk
+        for load in (45, 30, 55):
+            for name in names:
+                world.load(load, name)
+            world.round(30)
+        found: list[tuple[object, ...]] = [
+            (one.request.target, one.verdict, re.sub(rb"\.\d+Z", b"Z", canonical_json([one.reason, one.numbers])))
+            for one in reversed(bench.decisions())
+            if one.request.source == "autoscaler"
+        ]
+        store.close()
+        return found
+
+    known = autoscaler_module.CHUNK  # wishes of one transaction
+    try:
+        together, alone = decided(tmp_path / "list.db", 64), decided(tmp_path / "one.db", 1)
+    finally:
+        autoscaler_module.CHUNK = known
+    assert together == alone
+    assert {verdict for _, verdict, *_ in together} >= {Verdict.ALLOW}
+    assert len({verdict for _, verdict, *_ in together}) > 1
+
+
+@pytest.mark.req("ASC-15")
+def test_a_change_counts_against_its_rate_whatever_became_of_its_intent(timed: Bench) -> None:
+    """Two more in ten minutes, however the intents end that asked for them."""
+    behavior = {"scaleUp": {"policies": [{"type": "Pods", "value": 2, "periodSeconds": 600}]}}
+    made = read_block(
+        located({"min": 1, "max": 50, "signal": "q", "target": 10, "cooldown_s": 0, "behavior": behavior}, "f", 1),
+        on_kubernetes=True,
+    )
+    assert isinstance(made, ScalingBlock), made
+    world = Scaling(timed, a_service("web", replicas=2, scaling=made))
+    timed.look()
+    for wanted in (3, 4, 5, 6):
+        world.load(10 * wanted)
+        timed.clock.advance(15)
+        world.autoscaler.run(timed.fence(CADENCE))
+        timed.look()
+        timed.act()
+    assert "failed" in world.states()  # overtaken before two looks agreed
+    assert (world.count(), world.code()) == (4, "rate_limit")
+
+
+@pytest.mark.req("AUT-23", "CON-11")
+@pytest.mark.parametrize(("then", "states"), [(20, ["superseded"]), (45, ["superseded", "intent_accepted"])])
+def test_what_waited_for_a_window_is_wanted_anew_when_it_opens(timed: Bench, then: float, states: list[str]) -> None:
+    hours = timed.clock.now() // (3600 * SECOND) % 24
+    opens = f"{(hours + 3) % 24:02d}:00-{(hours + 4) % 24:02d}:00"
+    unit = f"{{maintenance: {{window: {{hours: '{opens}', zone: UTC}}, outside: queue}}}}"
+    block = "{min: 1, max: 9, signal: q, target: 10, scale_up_step: 9, cooldown_s: 0}"
+    text = f"version: 1\nservices: [{{name: web, replicas: 2, scaling: {block}, unit: {unit}}}]"
+    fleet = read_fleet(parse(text, "fleet.yml"), None, "/srv/fleet", "sha256:0")
+    assert not fleet.problems
+    world = Scaling(timed)
+    timed.files.declare(fleet=fleet, policy=a_policy())
+    world.load(45)
+    world.tick()
+    assert world.states() == ["proposed"]
+    world.load(then)
+    for _ in range(200):
+        world.tick(60)
+        if world.states() != ["proposed"]:
+            break
+    assert world.states() == states
 
 
 @pytest.mark.req("ASC-10")

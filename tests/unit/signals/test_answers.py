@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from fleetwarden.adapters.signal_sources import prometheus as adapter
-from fleetwarden.adapters.signal_sources.asking import Askers
+from fleetwarden.adapters.signal_sources.asking import SLOTS, Askers
 from fleetwarden.adapters.signal_sources.prometheus import PrometheusSource, read_all
 from fleetwarden.domain.signal_file import SourceSpec
 from fleetwarden.domain.signals import (
@@ -149,7 +149,6 @@ def test_a_secret_that_cannot_be_sent_is_not_told(tmp_path: Path, secret: str) -
 def test_sources_that_hang_share_the_time_of_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Asked one after another, the second question would begin only when the first had been given up."""
     monkeypatch.setattr(adapter, "QUERY_S", 0.5)
-    monkeypatch.setattr(adapter, "ASKERS", Askers())
     one = definition()
     with ExitStack() as opened, answering([value("a", "1"), at("a", str(NOW))]) as url:
         silent = [opened.enter_context(socket.socket()) for _ in range(2)]
@@ -177,3 +176,30 @@ def test_sources_that_hang_share_the_time_of_one_batch(monkeypatch: pytest.Monke
         None,
     ]
     assert [bool(why) for _, why in found] == [True, True, False]
+
+
+@pytest.mark.req("SGP-3")
+def test_a_source_that_hangs_on_many_questions_keeps_no_other_one_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adapter, "BATCH_S", 3.0)
+    with socket.socket() as silent, answering([value("a", "1"), at("a", str(NOW))]) as url:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        hung = PrometheusSource(SourceSpec(name="hung", url=f"http://127.0.0.1:{silent.getsockname()[1]}"), Path())
+        well = PrometheusSource(SourceSpec(name="well", url=url), Path())
+        many = {Pair(service="a", signal=f"jobs{n}"): definition(name=f"jobs{n}") for n in range(2 * SLOTS)}
+        [_, (answers, why)] = read_all([(hung, many), (well, {Pair(service="a", signal="jobs"): definition()})])
+        hung.close()
+        well.close()
+    assert [isinstance(one, Sample) for one in answers.values()] == [True], why
+
+
+@pytest.mark.req("SGP-3")
+def test_threads_of_a_source_that_is_closed_end() -> None:
+    asked = Askers("closing")
+    assert [one.result() for one in asked.ask([lambda: 1, lambda: 2])] == [1, 2]
+    threads = [one for one in threading.enumerate() if one.name.startswith("signals-closing-")]
+    assert len(threads) == SLOTS
+    asked.close()
+    for one in threads:
+        one.join(30)
+    assert not any(one.is_alive() for one in threads)

@@ -1,7 +1,8 @@
-"""Four daemon threads that ask, for the whole process.
+"""Daemon threads that ask: at most four for each source, begun when it is asked first.
 
-A transport may hang in ways that no time-out of its own ends.  Here a call that hangs keeps its slot and nothing else:
-the batch that waited for it goes on without it, and the process can end at any time.  Nothing is ever asked twice.
+A transport may hang in ways that no time-out of its own ends.  Here a call that hangs keeps a slot of its own source
+and nothing else: the batch that waited for it goes on without it, no other source waits behind it, and the process can
+end at any time.  Nothing is ever asked twice.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ SLOTS = 4
 
 
 class Askers:
-    """At most SLOTS calls are in flight."""
+    """One source's: at most SLOTS of its calls are in flight.  `name`: of its threads."""
 
-    def __init__(self) -> None:
-        self._jobs: queue.SimpleQueue[tuple[Future[object], Callable[[], object]]] = queue.SimpleQueue()
+    def __init__(self, name: str = "") -> None:
+        self._name = name
+        self._jobs: queue.SimpleQueue[tuple[Future[object], Callable[[], object]] | None] = queue.SimpleQueue()
         self._lock = Lock()
         self._started = False
 
@@ -31,7 +33,7 @@ class Askers:
         with self._lock:
             if not self._started:
                 for number in range(SLOTS):
-                    Thread(target=self._serve, name=f"signals-{number}", daemon=True).start()
+                    Thread(target=self._serve, name=f"signals-{self._name}-{number}", daemon=True).start()
                 self._started = True
         futures: list[Future[T]] = []
         for call in calls:
@@ -40,15 +42,19 @@ class Askers:
             futures.append(future)
         return futures
 
+    def close(self) -> None:
+        """Let the threads end: those that are free now, one that hangs when its call is over."""
+        with self._lock:
+            started, self._started = self._started, False
+        for _ in range(SLOTS if started else 0):
+            self._jobs.put(None)
+
     def _serve(self) -> None:
-        while True:
-            future, call = self._jobs.get()
+        while (job := self._jobs.get()) is not None:
+            future, call = job
             if not future.set_running_or_notify_cancel():
                 continue
             try:
                 future.set_result(call())
             except BaseException as error:  # noqa: BLE001 -- it is the caller's to judge
                 future.set_exception(error)
-
-
-ASKERS = Askers()

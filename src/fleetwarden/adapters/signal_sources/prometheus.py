@@ -20,7 +20,7 @@ import httpx2
 import msgspec
 import structlog
 
-from fleetwarden.adapters.signal_sources.asking import ASKERS
+from fleetwarden.adapters.signal_sources.asking import Askers
 from fleetwarden.domain.errors import Retryable
 from fleetwarden.domain.identifiers import SECOND
 from fleetwarden.domain.signal_file import SourceSpec
@@ -101,6 +101,7 @@ class PrometheusSource:
         self._folder = folder
         self._lock = Lock()
         self._turn = 0
+        self._askers = Askers(spec.name)
         self._client: httpx2.Client | None = None
         self._client_of: tuple[Any, ...] = ()
 
@@ -121,7 +122,7 @@ class PrometheusSource:
                 reason = f"{len(names)} queries are more than the {QUERIES_MAX} of one batch: its turn comes"
                 none = {pair: _none(pair, SampleFault.NOT_ASKED, reason, self.name) for pair in wanted[name][1]}
                 begun.answers |= none
-        calls = ASKERS.ask([self._asking(wanted[name][0]) for name in chosen])
+        calls = self._askers.ask([self._asking(wanted[name][0]) for name in chosen])
         begun.futures = dict(zip(chosen, calls, strict=True))
         return begun
 
@@ -138,7 +139,8 @@ class PrometheusSource:
         return answers, failed[0] if failed and len(failed) == len(faults) else ""
 
     def close(self) -> None:
-        """Let connections go.  A call that hangs is left to its daemon thread."""
+        """Let threads and connections go.  A call that hangs is left to its daemon thread."""
+        self._askers.close()
         with self._lock:
             client, self._client = self._client, None
         if client is not None:
