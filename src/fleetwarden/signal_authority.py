@@ -10,6 +10,7 @@ from fleetwarden.controllers.paged_signals import PagedSignals
 from fleetwarden.controllers.signal_reading import SignalReader
 from fleetwarden.domain.signal_authority import Attestation, Rejection, SentSample, signed_bytes
 from fleetwarden.domain.signal_caps import GLOBAL_CAPS, SignalCaps
+from fleetwarden.domain.signal_file import AttestationKey, SignalsDocument
 from fleetwarden.domain.signal_pages import (
     PageRejection,
     ReplayGuard,
@@ -25,6 +26,7 @@ from fleetwarden.ports.signal_pages import SignalPageSource, SourcePage
 __all__ = [
     "GLOBAL_CAPS",
     "Attestation",
+    "AttestationKey",
     "KeyedAuthenticator",
     "OpaqueReferenceAuthenticator",
     "PageRejection",
@@ -41,6 +43,7 @@ __all__ = [
     "SignalQuery",
     "SignalReader",
     "SignalSummary",
+    "SignalsDocument",
     "SourcePage",
     "Summing",
     "signed_bytes",

@@ -4,6 +4,7 @@ Thin names over the layers.  Give a provider of your own to `fleetwarden.wiring.
 `Plane(…, signals=…)`.
 """
 
+from fleetwarden.controllers.local_gauges import LocalGauges
 from fleetwarden.domain.signals import (
     Aggregation,
     Definition,
@@ -15,11 +16,12 @@ from fleetwarden.domain.signals import (
     SignalKind,
     SignalScope,
 )
-from fleetwarden.ports.signals import ScalingSignalProvider
+from fleetwarden.ports.signals import ScalingSignalProvider, SingleSignalProvider
 
 __all__ = [
     "Aggregation",
     "Definition",
+    "LocalGauges",
     "NoSample",
     "Pair",
     "Reading",
@@ -28,4 +30,5 @@ __all__ = [
     "ScalingSignalProvider",
     "SignalKind",
     "SignalScope",
+    "SingleSignalProvider",
 ]

@@ -18,7 +18,7 @@ NAMES = {
     "actuation": ("FleetActuator", "DryRunActuator", "ActionExecution"),
     "outbox": ("ActionOutboxStore",),
     "observation": ("FleetObserver",),
-    "signals": ("ScalingSignalProvider",),
+    "signals": ("ScalingSignalProvider", "SingleSignalProvider", "LocalGauges"),
     "signal_authority": ("SignalAuthenticator", "SignalPage", "SignalSummary", "SignalDecisionEvidence", "SignalQuery",
                          "SignalReader", "PagedSignals"),
     "contract": ("ResourcePool", "WorkloadClass", "ScaleUnit", "SignalSummaryRef", "ScaleIntent", "ScaleDecision",

@@ -28,7 +28,7 @@ from fleetwarden.controllers.texts import KeptTexts
 from fleetwarden.controllers.wakes import Wakes
 from fleetwarden.domain.actions import LeaseFence
 from fleetwarden.ports.configuration import ConfigurationSource
-from fleetwarden.ports.signals import ScalingSignalProvider
+from fleetwarden.ports.signals import SignalProvider
 from fleetwarden.ports.stores import Store
 
 __all__ = ["Autoscaling", "intent_limits"]
@@ -51,7 +51,7 @@ class Autoscaling:
         supervision: Supervision,
         wakes: Wakes,
         texts: KeptTexts,
-        injected: ScalingSignalProvider | None,
+        injected: SignalProvider | None,
         *,
         acting: frozenset[str],
     ) -> None:
@@ -72,10 +72,9 @@ class Autoscaling:
         )
         self.reactive = Reactive(store, wakes)
         file = self.sources.file
-        intake = SignalIntake(
-            store, configuration, file.current, self.sources.authenticator, taken=self.reactive.pushed
-        )
-        self.signals = Signals(intake, store, configuration, file.current, self.sources.provider)
+        document = self.sources.document
+        intake = SignalIntake(store, configuration, document, self.sources.authenticator, taken=self.reactive.pushed)
+        self.signals = Signals(intake, store, configuration, document, self.sources.provider)
         self.lineages = Lineages(store)
         self.shadows = ShadowReports(store, configuration, lambda: self.autoscaler.shadowing.seen)
         self.views = ScalingViews(

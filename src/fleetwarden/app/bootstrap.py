@@ -75,7 +75,7 @@ from fleetwarden.domain.health import FleetHealthEvidence
 from fleetwarden.ports.actuation import FleetActuator
 from fleetwarden.ports.configuration import ConfigurationSource
 from fleetwarden.ports.observation import FleetObserver
-from fleetwarden.ports.signals import ScalingSignalProvider
+from fleetwarden.ports.signals import SignalProvider
 from fleetwarden.ports.stores import Store
 from fleetwarden.ports.system import Clock, IdSource, Notifier
 from fleetwarden.store.opening import require_capabilities
@@ -105,7 +105,7 @@ class Plane:
         configuration: ConfigurationSource | None = None,
         store: Store | None = None,
         notifier: Notifier | None = None,
-        signals: ScalingSignalProvider | None = None,
+        signals: SignalProvider | None = None,
         clock: Clock | None = None,
         ids: IdSource | None = None,
         health: Callable[[], FleetHealthEvidence] | None = None,

@@ -6,12 +6,14 @@ have a line of Python of their own.  It holds what was set for this process and 
 
 from __future__ import annotations
 
+import time
 from threading import Lock
 
+from fleetwarden.adapters.signal_sources.one_by_one import as_provider
 from fleetwarden.domain.errors import Misconfigured
 from fleetwarden.ports.actuation import FleetActuator
 from fleetwarden.ports.observation import FleetObserver
-from fleetwarden.ports.signals import ScalingSignalProvider
+from fleetwarden.ports.signals import ScalingSignalProvider, SignalProvider
 from fleetwarden.ports.system import Notifier
 
 __all__ = [
@@ -68,14 +70,15 @@ def set_default_notifier(notifier: Notifier) -> None:
         _set.notifier = notifier
 
 
-def set_scaling_signal_provider(provider: ScalingSignalProvider) -> None:
+def set_scaling_signal_provider(provider: SignalProvider) -> None:
     """Read scaling signals from `provider` alone, whatever signals.yml and the settings name.
 
-    Raises Misconfigured if it lacks part of the port.
+    One without the bulk call is read pair by pair, if it is marked as trusted in this process.  Raises Misconfigured
+    if it is not, or lacks part of the port.
     """
-    _require(provider, ("name", "signal_values"))
+    found = as_provider(provider, time.monotonic)
     with _lock:
-        _set.signals = provider
+        _set.signals = found
 
 
 def injected() -> Injected:

@@ -11,6 +11,7 @@ from fleetwarden.app import setting_values
 __all__ = ["ScalingSettings"]
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+ServiceName = Annotated[str, AfterValidator(setting_values.fleet_name)]
 WebUrl = Annotated[str, AfterValidator(setting_values.web_url)]
 
 
@@ -29,6 +30,11 @@ class ScalingSettings(BaseModel):
     )
     scaling_prometheus_url: WebUrl | None = Field(
         default=None, alias="SCALING_PROMETHEUS_URL", description="The Prometheus that scaling signals are read from."
+    )
+    fleet_worker_service: ServiceName | None = Field(
+        default=None,
+        alias="FLEET_WORKER_SERVICE",
+        description="The service whose replicas work on the plane's own queue: queue_depth and consumer_lag are its.",
     )
     intent_max_age_s: Finite = Field(
         default=300.0,

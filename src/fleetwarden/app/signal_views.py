@@ -9,19 +9,23 @@ from collections.abc import Callable, Sequence
 
 from fleetwarden.app.identity import Caller, Role, require
 from fleetwarden.controllers.signal_intake import Rejected, SignalIntake
-from fleetwarden.domain.errors import Retryable
-from fleetwarden.domain.identifiers import JsonValue, Micros, rfc3339, seconds
+from fleetwarden.domain.errors import Misconfigured, Refused, Retryable
+from fleetwarden.domain.identifiers import JsonValue, Micros, digest, rfc3339, seconds
 from fleetwarden.domain.signal_authority import SentSample
+from fleetwarden.domain.signal_caps import GLOBAL_CAPS
 from fleetwarden.domain.signal_file import SignalsDocument
+from fleetwarden.domain.signal_query import Position, SignalFault, cursor_of, position_of
 from fleetwarden.domain.signal_rules import check
 from fleetwarden.domain.signals import NoSample, Pair, Reading, SampleFault
 from fleetwarden.ports.configuration import Configuration, ConfigurationSource
 from fleetwarden.ports.signals import ScalingSignalProvider
 from fleetwarden.ports.stores import Store
 
-__all__ = ["SAMPLES_MAX", "Signals", "readings_of"]
+__all__ = ["SAMPLES_MAX", "Signals", "pairs_of", "readings_of"]
 
-SAMPLES_MAX = 1_000
+SAMPLES_MAX = GLOBAL_CAPS.page_size
+PAGE_DEFAULT = 500
+_LIST = digest("readings of signals")  # what the cursors of this list are bound to, beside its snapshot
 
 
 class Signals:
@@ -41,11 +45,37 @@ class Signals:
         self._document = document
         self._provider = provider
 
-    def readings(self, caller: Caller) -> dict[str, JsonValue]:
-        """What every signal answers now.  Raises Forbidden, Retryable (the source cannot be asked)."""
+    def readings(self, caller: Caller, *, limit: int | None = None, cursor: str = "") -> dict[str, JsonValue]:
+        """One page of what every signal answers now: `{items, next, snapshot}`, in the order of `pairs_of`.
+
+        `limit`: 1 to the cap of a page (`caps.page_size`); None: the smaller of that and 500.  `cursor`: `next` of the
+        page before.  Raises Forbidden, Misconfigured (limit), Refused (`malformed_cursor`, `query_digest`,
+        `snapshot_changed`), StoreUnavailable.
+        """
         require(caller, Role.VIEWER)
-        found = readings_of(self._configuration.current(), self._document(), self._provider, self._store)
-        return {"items": found}
+        document = self._document()
+        most = document.caps.page_size
+        limit = min(most, PAGE_DEFAULT) if limit is None else limit
+        if not 1 <= limit <= most:
+            raise Misconfigured(f"limit {limit} is out of range", hint=f"1 to {most}")
+        pairs = pairs_of(self._configuration.current(), document)
+        snapshot = digest([document.digest, pairs])
+        place = Position(query_digest=_LIST, snapshot=snapshot, after="", number=0, items=0)
+        if cursor:
+            place = position_of(cursor, _LIST)
+            if place.snapshot != snapshot:
+                raise Refused(
+                    "what is declared has changed since the first page",
+                    code=SignalFault.SNAPSHOT_CHANGED.value,
+                    hint="begin without a cursor",
+                )
+        end = place.items + limit
+        after = Position(query_digest=_LIST, snapshot=snapshot, after=str(end), number=place.number + 1, items=end)
+        return {
+            "items": readings_of(pairs[place.items : end], document, self._provider, self._store),
+            "next": cursor_of(after) if end < len(pairs) else None,
+            "snapshot": snapshot,
+        }
 
     def push(self, caller: Caller, samples: Sequence[SentSample]) -> list[Rejected]:
         """Take a batch; what was wrong with it, or nothing.  Raises Forbidden, StoreUnavailable."""
@@ -57,10 +87,8 @@ class Signals:
         return self._intake.accepted, dict(self._intake.rejections)
 
 
-def readings_of(
-    configuration: Configuration, document: SignalsDocument, provider: ScalingSignalProvider, store: Store
-) -> list[dict[str, JsonValue]]:
-    """Every signal that a service scales on, as its source answers now."""
+def pairs_of(configuration: Configuration, document: SignalsDocument) -> list[Pair]:
+    """Every signal that a service scales on, then those that are declared for one that does not."""
     services = configuration.last_good_fleet.services
     pairs = [
         Pair(service=name, signal=target.signal)
@@ -71,6 +99,13 @@ def readings_of(
     asked = {(pair.signal, pair.service) for pair in pairs}
     for signal, definition in sorted(document.definitions.items()):
         pairs += [Pair(service=name, signal=signal) for name in definition.services if (signal, name) not in asked]
+    return pairs
+
+
+def readings_of(
+    pairs: Sequence[Pair], document: SignalsDocument, provider: ScalingSignalProvider, store: Store
+) -> list[dict[str, JsonValue]]:
+    """These signals, as their sources answer now."""
     now = store.read(lambda tx: tx.now())
     try:
         answers = provider.signal_values(pairs, now) if pairs else {}

@@ -19,18 +19,35 @@ signals = group("signals", "check", "Scaling signals: what they answer, and send
 
 @signals.command("check")
 @connected
-def check(call: Call) -> None:
+def check(
+    call: Call,
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", min=1, help="Only one page, of at most N signals.")
+    ] = None,
+    cursor: Annotated[
+        str | None, typer.Option("--cursor", metavar="C", help="Only the page behind this one: `next` of --json.")
+    ] = None,
+) -> None:
     """What every signal answers now: value, age, unit, and the service it is for."""
     from fleetwarden.cli.signals_screen import show_readings
 
-    body = call.plane().ask("GET", "/signals").body
-    good = all(one["fault"] is None for one in body["items"])
+    plane, query = call.plane(), {"limit": limit, "cursor": cursor}
+    body = plane.get("/signals", query)
+    while limit is None and cursor is None and body["next"] is not None:
+        more = plane.get("/signals", {"cursor": body["next"]})
+        body = {**more, "items": [*body["items"], *more["items"]]}
     if call.as_json:
         call.show_json(body)
     else:
         show_readings(call.screen, body["items"])
-    if not good:
+        if body["next"] is not None:
+            call.screen.line(f"more:  {call.command(_next_page(limit, body['next']))}")
+    if any(one["fault"] is not None for one in body["items"]):
         raise typer.Exit(1)
+
+
+def _next_page(limit: int | None, cursor: str) -> str:
+    return "signals check" + ("" if limit is None else f" --limit {limit}") + f" --cursor {cursor}"
 
 
 @signals.command("push")

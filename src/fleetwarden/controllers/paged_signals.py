@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from fleetwarden.controllers.signal_reading import SignalReader
 from fleetwarden.domain.identifiers import SECOND, Micros, canonical_json, seconds
-from fleetwarden.domain.signal_authority import Rejection, SentSample
+from fleetwarden.domain.signal_authority import Rejection, SentSample, source_label
 from fleetwarden.domain.signal_caps import GLOBAL_CAPS, SignalCaps
 from fleetwarden.domain.signal_pages import PageRejection, SignalPage
 from fleetwarden.domain.signal_query import SignalQuery
@@ -165,7 +165,7 @@ def _answer(
     fault, reason, age, source = SampleFault.MISSING, f"no sample of kind {definition.kind.value}", None, name
     if refused is not None:
         fault, reason = _FAULTS.get(refused.code, SampleFault.MISMATCH), refused.reason
-        source = refused.refused.source
+        source = source_label(refused.refused.source)
         if refused.refused.sampled_at is not None:
             age = seconds(now - refused.refused.sampled_at)
     elif cut:

@@ -14,7 +14,7 @@ import msgspec
 
 from fleetwarden.controllers.paged_signals import answers_of, query_for
 from fleetwarden.controllers.signal_reading import SignalReader
-from fleetwarden.domain.errors import Refused
+from fleetwarden.domain.errors import Refused, Retryable
 from fleetwarden.domain.identifiers import canonical_json
 from fleetwarden.domain.signal_authority import SentSample
 from fleetwarden.domain.signal_caps import GLOBAL_CAPS, SignalCaps
@@ -87,14 +87,29 @@ class PushedSignals:
         return answers_of(self._followed(pages, [*parts[0], *parts[1]]), pairs, now, PUSHED)
 
     def _followed(self, pages: Iterable[SignalPage], ordered: Sequence[str]) -> Iterator[SignalPage]:
-        """The pages; where they end before their time, the next read begins."""
-        for page in pages:
-            if page.cut:
-                last = _last(page).service
-                self._from = last if last != ordered[0] else ordered[1 % len(ordered)]
-            elif not page.next_cursor:
-                self._from = ""
-            yield page
+        """The pages; where they end before their time, the next read begins.
+
+        What was read before the time was over counts; that more was not read is told by an empty page that is cut.
+        """
+        last: SignalPage | None = None
+        try:
+            for page in pages:
+                last = page if page.samples or page.rejections else last
+                if page.cut:
+                    self._go_on_at(page, ordered)
+                elif not page.next_cursor:
+                    self._from = ""
+                yield page
+        except Retryable as error:
+            if last is None or error.code != SignalFault.TIMED_OUT:
+                raise
+            self._go_on_at(last, ordered)
+            yield msgspec.structs.replace(last, samples=(), rejections=(), next_cursor="", cut=True)
+
+    def _go_on_at(self, page: SignalPage, ordered: Sequence[str]) -> None:
+        """Begin the next read with the service that this page ended in; with the one after it if this read did."""
+        last = _last(page).service
+        self._from = last if last != ordered[0] else ordered[1 % len(ordered)]
 
 
 def _last(page: SignalPage) -> SentSample:

@@ -126,12 +126,6 @@ def judge(sample: SentSample, now: Micros, services: Container[str]) -> tuple[Re
     return None
 
 
-def source_label(source: str) -> str:
-    """The source as others may read it: free text, and what looks like a credential, is nobody's name."""
-    fit = _is_source(source) and _opaque(source)
-    return source if fit else "malformed"
-
-
 @lru_cache(maxsize=4096)  # few sources send many samples
 def _is_source(name: str) -> bool:
     return _SOURCE.fullmatch(name) is not None
@@ -140,6 +134,12 @@ def _is_source(name: str) -> bool:
 @lru_cache(maxsize=4096)
 def _opaque(reference: str) -> bool:
     return _CREDENTIAL.search(reference) is None
+
+
+def source_label(source: str) -> str:
+    """The source as others may read it: free text, and what looks like a credential, is nobody's name."""
+    fit = _is_source(source) and _opaque(source)
+    return source if fit else "malformed"
 
 
 def _malformed(sample: SentSample) -> str | None:

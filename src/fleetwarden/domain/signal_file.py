@@ -18,8 +18,9 @@ from fleetwarden.domain.signal_caps import GLOBAL_CAPS, SignalCaps, read_caps
 from fleetwarden.domain.signal_query import credential_problem
 from fleetwarden.domain.signals import AGE_MAX_S, Aggregation, Definition, SignalKind, SignalScope
 
-__all__ = ["PUSHED", "QUERY_BYTES_MAX", "AttestationKey", "SignalsDocument", "SourceSpec", "read_signals_file"]
+__all__ = ["LOCAL", "PUSHED", "QUERY_BYTES_MAX", "AttestationKey", "SignalsDocument", "SourceSpec", "read_signals_file"]
 
+LOCAL = "local"  # what the plane itself has; no file can name it
 PUSHED = "pushed"  # a source of its own: samples that services send
 QUERY_BYTES_MAX = 4096
 SOURCES_MAX = 16
@@ -127,6 +128,9 @@ def _sources(found: Findings, node: Node | None) -> dict[str, SourceSpec]:
         keys = found.keys(value, ("url", "bearer_file", "basic", "tls"))
         if name == PUSHED:
             found.problem(key, f"{about}: that name is for samples that services push; it needs no entry")
+            continue
+        if name == LOCAL:
+            found.problem(key, f"{about}: that name is for the plane's own gauges; choose another one")
             continue
         url = text(found, f"{about}.url", keys["url"]) if "url" in keys else None
         if "url" not in keys:

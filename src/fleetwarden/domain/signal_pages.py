@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import lru_cache
 
 import msgspec
 
@@ -23,6 +24,12 @@ from fleetwarden.domain.signals import SignalKind
 __all__ = ["PageRejection", "ReplayGuard", "SignalDecisionEvidence", "SignalPage", "SignalSummary", "Summing"]
 
 SCHEMA_VERSION = "1"
+_told = lru_cache(maxsize=256)(rfc3339)  # a fleet's evidence of one tick has few times and fewer texts
+
+
+@lru_cache(maxsize=16)
+def _digest_of(text: str) -> str:
+    return digest(text.encode())
 
 
 class PageRejection(Record):
@@ -91,13 +98,13 @@ class SignalSummary(Record):
             "record": "signal_summary",
             "query_digest": self.query_digest,
             "snapshot": self.snapshot,
-            "window": [rfc3339(self.window_start), rfc3339(self.window_end)],
+            "window": [_told(self.window_start), _told(self.window_end)],
             "pages": self.pages,
             "samples": self.samples,
             "kinds": dict(sorted(self.kinds.items())),
             "rejected": dict(sorted(self.rejected.items())),
-            "oldest": rfc3339(self.oldest),
-            "newest": rfc3339(self.newest),
+            "oldest": _told(self.oldest),
+            "newest": _told(self.newest),
             "digest": self.digest,
             "complete": self.complete,
         }
@@ -184,7 +191,7 @@ class SignalDecisionEvidence(Record):
 
     def text_digest(self) -> str:
         """Of the query's text as it is: the name under which a store keeps it."""
-        return digest(self.text.encode())
+        return _digest_of(self.text)
 
     def graph_projection(self) -> dict[str, JsonValue]:
         """The summary's, with the digest of the text in place of the text."""

@@ -8,12 +8,12 @@ to ask: only symbols that the deployment defined are answered.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from fleetwarden.domain.identifiers import Micros
 from fleetwarden.domain.signals import Pair, Reading
 
-__all__ = ["ScalingSignalProvider"]
+__all__ = ["ScalingSignalProvider", "SignalProvider", "SingleSignalProvider"]
 
 
 class ScalingSignalProvider(Protocol):
@@ -28,3 +28,20 @@ class ScalingSignalProvider(Protocol):
         asked has an answer; one that was rotated out of this batch is NoSample(not_asked).  Raises Retryable if the
         source as a whole cannot be asked: then nothing is known about any pair, and health says so.
         """
+
+
+class SingleSignalProvider(Protocol):
+    """Answers for one pair at a time.  It is read pair by pair only where it says that it may be trusted in this
+    process; whatever asks over a network answers in bulk, so that a fault costs one time-out and not one for each pair.
+
+    `trusted_in_process`: it answers from this process's own memory, at once, and cannot hang.
+    """
+
+    name: str
+    trusted_in_process: bool
+
+    def signal_value(self, pair: Pair, at: Micros) -> Reading:
+        """Answer for this pair; see ScalingSignalProvider for `at`.  Raises Retryable if it cannot say now."""
+
+
+SignalProvider: TypeAlias = ScalingSignalProvider | SingleSignalProvider  # what a deployment may put in

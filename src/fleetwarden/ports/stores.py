@@ -324,6 +324,9 @@ class WorkItems(Protocol):
     def next_due(self) -> Micros | None:
         """The earliest moment at which something can be claimed."""
 
+    def depth(self) -> tuple[int, int]:
+        """How many items are due and wait to be claimed, and how many are due or claimed and not finished."""
+
     def void_all(self) -> int:
         """End the lease of every item, as `Leases.void_all` does: each is ready again when it was due.
 

@@ -69,6 +69,11 @@ _CLAIM = Statement(
     .returning(*_W.c)
 )
 _NEXT_DUE = Statement(sa.select(sa.func.min(_W.c.due_at)).where(_W.c.due_at.is_not(None)))
+_DEPTH = Statement(
+    sa.select(_W.c.state, sa.func.count())
+    .where(_OPEN, sa.or_(_W.c.state == sa.literal_column("'leased'"), _W.c.due_at <= param("now")))
+    .group_by(_W.c.state)
+)
 _MARK = Statement(sa.select(sa.func.max(_W.c.seq), sa.func.max(_W.c.updated_at)))
 _VOID_ALL = Statement(
     sa.update(_W)
@@ -224,6 +229,10 @@ class StoredWork:
     def next_due(self) -> Micros | None:
         [(due,)] = self._session.rows(_NEXT_DUE)
         return None if due is None else int(due)
+
+    def depth(self) -> tuple[int, int]:
+        found = {str(state): int(number) for state, number in self._session.rows(_DEPTH, now=self._session.now())}
+        return found.get(WorkState.READY, 0), sum(found.values())
 
     def void_all(self) -> int:
         return len(self._session.change(_VOID_ALL, now=self._session.now()))

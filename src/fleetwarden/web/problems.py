@@ -75,6 +75,7 @@ BY_CODE: Mapping[str, int] = {  # where the class alone says too little
     "self_approval": 403,  # this person may not, another may
     "not_an_approver": 403,
     "unstorable": 400,
+    "malformed_cursor": 400,
     "too_large": 413,
 }
 

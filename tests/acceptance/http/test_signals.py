@@ -117,3 +117,73 @@ def test_no_metric_shows_what_somebody_sent_as_a_name(fed, source):
     assert "hunter2" not in text
     assert "fleetwarden_signal_samples_rejected_total{code=" in text
     assert 'source="malformed"' in text
+
+
+MANY = """\
+signals:
+  waiting: {source: pushed, kind: queue, aggregation: fleet_total, unit: jobs, services: [web, s1, s2, s3, s4]}
+  busy: {source: pushed, kind: cpu, aggregation: per_replica, unit: percent, services: [s1, web]}
+"""
+
+
+@pytest.fixture
+def many(tmp_path):
+    (tmp_path / "signals.yml").write_text(MANY, encoding="utf-8")
+    made = World(tmp_path)
+    made.substrate.boot("web", 2)
+    made.look()
+    yield made
+    made.close()
+
+
+def read(world, **query):
+    return world.client().get("/signals", params=query)
+
+
+@pytest.mark.req("SIG-2", "SIG-3", "SIG-5")
+def test_signals_are_listed_page_by_page_and_what_is_missing_is_null(many):
+    whole = read(many).json()
+    assert (len(whole["items"]), whole["next"]) == (7, None)
+    assert {(one["value"], one["fault"]) for one in whole["items"]} == {(None, "missing")}
+    walked, cursor = [], None
+    while True:
+        page = read(many, limit=3, **({} if cursor is None else {"cursor": cursor})).json()
+        assert page["snapshot"] == whole["snapshot"]
+        walked.append(page["items"])
+        cursor = page["next"]
+        if cursor is None:
+            break
+    assert [len(one) for one in walked] == [3, 3, 1]
+    assert [one for page in walked for one in page] == whole["items"]
+
+
+@pytest.mark.req("SIG-4")
+def test_a_cursor_that_was_changed_or_is_none_is_a_bad_request_and_one_of_another_snapshot_a_conflict(many, tmp_path):
+    cursor = read(many, limit=3).json()["next"]
+    for wrong in ("x", cursor[:-2], cursor + "A", "A" * 4096):
+        told = read(many, cursor=wrong)
+        assert (told.status_code, told.json()["code"]) == (400, "malformed_cursor"), wrong
+    for wrong in ("", "a b", "é", "A" * 4097):
+        assert read(many, cursor=wrong).status_code == 400
+    (tmp_path / "signals.yml").write_text(MANY.replace(", s4", ""), encoding="utf-8")
+    assert many.plane.autoscaling.sources.file.refresh()
+    told = read(many, cursor=cursor)
+    assert (told.status_code, told.json()["code"]) == (409, "snapshot_changed")
+    assert len(read(many).json()["items"]) == 6
+
+
+@pytest.mark.req("SIG-2", "SIG-9")
+def test_a_page_is_bounded_by_the_cap_and_a_deployment_tightens_it(many, tmp_path):
+    assert read(many, limit=1000).status_code == 200
+    for wrong in ("0", "1001", "-1", "1.0", "x", ""):
+        assert read(many, limit=wrong).status_code == 400, wrong
+    assert read(many, limt=1).status_code == 400
+    (tmp_path / "signals.yml").write_text(MANY + "caps: {page_size: 2}\n", encoding="utf-8")
+    assert many.plane.autoscaling.sources.file.refresh()
+    page = read(many).json()
+    assert len(page["items"]) == 2
+    assert page["next"] is not None
+    assert read(many, limit=3).status_code == 400
+    told = push(many, *[sent(many)] * 3)
+    assert (told.status_code, told.json()["code"]) == (413, "too_large")
+    assert push(many, sent(many), sent(many, source="shop-2")).status_code == 202

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,12 @@ from fleetwarden.adapters.signal_sources.attestation import KeyedAuthenticator, 
 from fleetwarden.controllers.paged_signals import query_for
 from fleetwarden.controllers.pushed_signals import PushedPages, PushedSignals
 from fleetwarden.controllers.signal_intake import SignalIntake
-from fleetwarden.domain.errors import Misconfigured, Refused
+from fleetwarden.domain.errors import Misconfigured, Refused, Retryable
 from fleetwarden.domain.identifiers import SECOND
 from fleetwarden.domain.signal_authority import Attestation, SentSample
 from fleetwarden.domain.signal_caps import GLOBAL_CAPS, SignalCaps
 from fleetwarden.domain.signal_file import PUSHED, AttestationKey, SignalsDocument
+from fleetwarden.domain.signal_query import SignalFault
 from fleetwarden.domain.signals import (
     Aggregation,
     Definition,
@@ -240,6 +242,27 @@ def test_a_read_that_ends_at_its_most_samples_goes_on_there_and_leaves_nobody_ou
         none = {one.fault for one in found.values() if isinstance(one, NoSample)}
         assert none == {SampleFault.NOT_ASKED}  # it says nothing about those that it did not come to
     assert set().union(*seen) == {"api", "web"}
+
+
+@pytest.mark.req("SIG-2", "SIG-9")
+def test_a_read_that_takes_too_long_gives_what_it_has_and_goes_on_there(bench: Bench) -> None:
+    for service in ("api", "web"):
+        for number in range(3):
+            assert bench.take(bench.sent(service=service, source=f"shop-{number}")) == []
+    bench.document = SignalsDocument(definitions={"waiting": WAITING}, caps=SignalCaps(page_size=1))
+    ticks = count(0, 2)  # each page takes two seconds
+    slow = PushedSignals(bench.store, monotonic=lambda: float(next(ticks)), caps=lambda: bench.document.caps)
+    pairs = {Pair(service=name, signal="waiting"): WAITING for name in ("web", "api", "cron")}
+    for _ in range(2):
+        found = {pair.service: one for pair, one in slow.read(pairs).items()}
+        assert isinstance(found["web"], Sample)
+        none = found["cron"]
+        assert isinstance(none, NoSample)
+        assert none.fault is SampleFault.NOT_ASKED
+    hanging = PushedSignals(bench.store, monotonic=lambda: float(next(ticks)) * 100, caps=lambda: bench.document.caps)
+    with pytest.raises(Retryable) as late:
+        hanging.read(pairs)
+    assert late.value.code == SignalFault.TIMED_OUT
 
 
 @pytest.mark.req("SIG-4")

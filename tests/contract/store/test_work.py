@@ -178,6 +178,21 @@ def test_the_next_due_moment_is_the_earliest_at_which_something_can_be_claimed(s
     assert next_due() == soon
 
 
+@pytest.mark.req("SGP-5")
+def test_the_depth_counts_what_is_due_and_what_is_not_finished(store):
+    def depth():
+        return store.read(lambda tx: tx.work.depth())
+
+    assert depth() == (0, 0)
+    soon = store.read(lambda tx: tx.now()) + LONG
+    enqueue(store, draft("a"), draft("b"), draft("c"), draft("later", not_before=soon))
+    assert depth() == (3, 3)
+    done, _ = claim(store, limit=2)
+    assert depth() == (1, 3)
+    act(store, "complete", done.seq, done.token, {})
+    assert depth() == (1, 2)
+
+
 def test_items_are_listed_by_kind_target_and_state(store):
     a, b = enqueue(store, draft("a", target="web"), draft("b", kind="drain", target="db"))
 

@@ -211,6 +211,8 @@ def test_a_plane_that_dies_during_a_rollout_leaves_what_the_next_one_completes(y
     yard.open()
     if when == "after SIGTERM":
         eventually(lambda: yard.see(new).existing == 1)
+    else:  # it may have been forked and not be the new program yet
+        eventually(lambda: yard.see(new).instances[0].version != "")
     seen = yard.see(new)
     assert seen.presence is Presence.STARTED
     assert seen.instances[1].identity == before.instances[1].identity

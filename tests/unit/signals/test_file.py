@@ -71,6 +71,8 @@ def test_the_prometheus_of_the_settings_is_the_source_where_none_is_named() -> N
         ("http://127.0.0.1:9090/", "http://127.0.0.1?x=1", 3, "no query"),
         ("http://127.0.0.1:9090/", "file:///etc/passwd", 3, "no address"),
         ("  main: {url", "  pushed: {url", 3, "needs no entry"),
+        ("  main: {url", "  local: {url", 3, "own gauges"),
+        ("source: main", "source: local", 5, "none of main, pushed"),
         ("source: main", "source: mian", 5, "'mian' is none of main, pushed"),
         ("kind: queue", "kind: quene", 5, "kind"),
         ("kind: queue, ", "", 5, "kind is missing"),

@@ -14,7 +14,6 @@ import pytest
 from fleetwarden import signal_authority as authority
 from fleetwarden import signals
 from fleetwarden.domain.errors import Misconfigured, Refused
-from fleetwarden.domain.signal_file import AttestationKey, SignalsDocument
 
 NOW = 1_800_000_000_000_000
 SECRET = b"a secret of a test"
@@ -63,7 +62,7 @@ class Meter:
 @pytest.fixture
 def keyed(tmp_path: Path) -> authority.KeyedAuthenticator:
     (tmp_path / "k").write_bytes(SECRET)
-    document = SignalsDocument(keys={"meter": (AttestationKey(id="k1", hmac_file="k"),)})
+    document = authority.SignalsDocument(keys={"meter": (authority.AttestationKey(id="k1", hmac_file="k"),)})
     return authority.KeyedAuthenticator(lambda: document, tmp_path)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse, Response
 
@@ -17,12 +17,13 @@ from fleetwarden.web.answers import answer
 from fleetwarden.web.bodies import ClosedBody, documented, json_body
 from fleetwarden.web.callers import AnyCaller, Plane
 from fleetwarden.web.queries import no_query
+from fleetwarden.web.signal_queries import signal_page_from, signal_page_parameters
 from fleetwarden.web.texts import TEXT_PATTERN
 
 __all__ = ["router"]
 
 Time = Annotated[str | None, Field(max_length=64, json_schema_extra={"format": "date-time"})]
-router = APIRouter(tags=["signals"], dependencies=[Depends(no_query)])
+router = APIRouter(tags=["signals"])
 
 
 SEQUENCE = Field(
@@ -96,18 +97,24 @@ class SignalReading(BaseModel):
 
 
 class SignalReadings(BaseModel):
+    """One page; `snapshot` names what is declared, and stays the same from page to page."""
+
     items: list[SignalReading]
+    next: str | None
+    snapshot: str
 
 
-@router.get("/signals", response_model=SignalReadings)
-def check_signals(caller: AnyCaller, plane: Plane) -> Response:
-    """Ask every source for what services scale on, now."""
-    return answer(plane.signals.readings(caller))
+@router.get("/signals", response_model=SignalReadings, openapi_extra=signal_page_parameters())
+def check_signals(request: Request, caller: AnyCaller, plane: Plane) -> Response:
+    """Ask every source for what services scale on, now: page by page."""
+    limit, cursor = signal_page_from(request)
+    return answer(plane.signals.readings(caller, limit=limit, cursor=cursor))
 
 
 @router.post(
     "/signals",
     status_code=202,
+    dependencies=[Depends(no_query)],
     response_model=Taken,
     responses={409: {"model": RefusedBatch}},
     openapi_extra=documented(PushedBatch),
