@@ -14,11 +14,12 @@ from enum import StrEnum
 import msgspec
 
 from fleetwarden.controllers.rehearsal import rehearsed
+from fleetwarden.controllers.standing import Standing
 from fleetwarden.controllers.texts import KeptTexts
 from fleetwarden.controllers.unit_recheck import unit_refusal
 from fleetwarden.controllers.wakes import Wakes
-from fleetwarden.domain import freezing, versions
 from fleetwarden.domain import policy as policies
+from fleetwarden.domain import versions
 from fleetwarden.domain.actions import (
     ACTUATED_KINDS,
     ActionApproval,
@@ -33,10 +34,10 @@ from fleetwarden.domain.actions import (
 )
 from fleetwarden.domain.approvers import Approvers, needed_for
 from fleetwarden.domain.errors import Misconfigured, OutboxConflict
-from fleetwarden.domain.identifiers import SECOND, Micros, canonical_json, rfc3339, seconds
+from fleetwarden.domain.identifiers import SECOND, Micros, canonical_json, seconds
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
 from fleetwarden.ports.configuration import Configuration, ConfigurationSource
-from fleetwarden.ports.stores import ApprovalDraft, DecisionDraft, Freeze, OutboxDraft, Store, Tx
+from fleetwarden.ports.stores import ApprovalDraft, DecisionDraft, OutboxDraft, Store, Tx
 
 __all__ = [
     "REBUILD_SPAN",
@@ -48,12 +49,10 @@ __all__ = [
     "file_approval",
     "held_until",
     "rule_on",
-    "situation_of",
 ]
 
 REPEAT_AFTER: Micros = 3600 * SECOND  # an unchanged denial is written down again after this long, not on every pass
 BROKEN_GLASS = frozenset({"window"})  # besides freezes; what a rule forbids, limits or asks a person about stands
-FREEZES_TOLD = 3  # named in a denial; `freeze status` names all
 REBUILD_SPAN: Micros = 86_400 * SECOND  # how far back a lost execution row could still hold an action up
 
 
@@ -259,24 +258,25 @@ def rule_on(
     *,
     waives: frozenset[str] = frozenset(),
     exclude_decision: int | None = None,
+    standing: Standing | None = None,
 ) -> policies.Ruling:
     """The policy's answer now, with budgets, overrides and freezes read in this transaction, and what the target's
-    quota, pool and maintenance window leave of it."""
-    situation = situation_of(tx, freeze_file, request)
+    quota, pool and maintenance window leave of it.  `standing`: for many requests of one transaction."""
+    standing = standing or Standing(tx, freeze_file)
+    situation = standing.situation(request)
     if marked := versions.irreversible(request, configuration.fleet.services.get(request.target)):
         situation = msgspec.structs.replace(situation, irreversible=marked)
     if request.break_glass:
         waives |= BROKEN_GLASS
     try:
-        stored = [policies.read_override(one.id, one.rule, active=one.active) for one in tx.overrides.all()]
+        rules = standing.rules
     except Misconfigured as error:
         return policies.refuse(configuration.policy, "error", f"a stored policy override cannot be read: {error}")
-    rules = [rule for rule in stored if rule is not None]
     ruling = policies.decide(
         configuration.policy,
         rules,
         request,
-        tx.decisions,
+        standing,
         situation,
         tx.now(),
         waives=waives,
@@ -290,27 +290,6 @@ def rule_on(
     if refused is None:
         return ruling
     return policies.refuse(configuration.policy, refused.code, refused.reason, rule="scaling contract")
-
-
-def situation_of(tx: Tx, freeze_file: str, request: ActionRequest) -> policies.Situation:
-    """What holds for this request now: freezes that cover it, by command or by file, unless the glass is broken."""
-    if request.break_glass:
-        return policies.Situation()
-    active = [
-        one
-        for one in tx.freezes.active()
-        if freezing.covers(one.scope, one.value, kind=request.kind, target=request.target, group=request.group)
-    ]
-    told = tuple(_frozen_by(one) for one in active[:FREEZES_TOLD])
-    if len(active) > FREEZES_TOLD:
-        told = (*told, f"and {len(active) - FREEZES_TOLD} more freezes")
-    return policies.Situation(freezes=told, freeze_file=freeze_file)
-
-
-def _frozen_by(one: Freeze) -> str:
-    what = "" if one.scope == "all" else f" ({freezing.words(one.scope, one.value)})"
-    until = "" if one.until is None else f", until {rfc3339(one.until)}"
-    return f"frozen by {one.owner}{what}" + (f": {one.reason}" if one.reason else "") + until
 
 
 def simulated_already(tx: Tx, configuration: Configuration, request: ActionRequest) -> str | None:

@@ -15,6 +15,7 @@ import msgspec
 
 from fleetwarden.controllers.gate import REPEAT_AFTER, draft_of, file_approval, rule_on
 from fleetwarden.controllers.intent_moves import supersede, under_way
+from fleetwarden.controllers.standing import Standing
 from fleetwarden.controllers.unit_recheck import Roomy, unit_refusal
 from fleetwarden.domain.actions import (
     ActionApproval,
@@ -100,6 +101,7 @@ class Putting:
         self._tx = tx
         self._configuration = configuration
         self._freeze_file = freeze_file
+        self._standing = Standing(tx, freeze_file, names)
         self._fence = fence
         self._skew_s = skew_s
         self._room = Roomy(tx, configuration.fleet)
@@ -207,7 +209,7 @@ class Putting:
         self, wish: Wanted, request: ActionRequest, latest: IntentRow | None, refused: UnitRefusal | None
     ) -> Put:
         tx = self._tx
-        ruling = rule_on(tx, self._configuration, self._freeze_file, request)
+        ruling = rule_on(tx, self._configuration, self._freeze_file, request, standing=self._standing)
         if ruling.verdict is Verdict.DENY:
             return self._deny(wish, request, ruling)
         open_one = self._approvals.get((request.kind, request.target))
@@ -216,8 +218,9 @@ class Putting:
             who = open_one.request.requested_by
             return _answer(wish, PutAnswer.WAITING, f"{who} has asked for another count: approval {open_one.id}")
         decision = tx.decisions.append(draft_of(request, ruling))
+        self._standing.note(decision)
         if latest is not None and latest.state in (IntentState.PROPOSED, IntentState.INTENT_ACCEPTED):
-            supersede(tx, latest, f"{wish.desired} is wanted by now ({decision.id})")
+            latest = supersede(tx, latest, f"{wish.desired} is wanted by now ({decision.id})")
         approval = None
         if asks:
             waives = tuple(sorted(ruling.queued_by))
@@ -231,6 +234,7 @@ class Putting:
             state=IntentState.PROPOSED if waits else IntentState.INTENT_ACCEPTED,
             decision_seq=decision.seq,
             approval_seq=None if approval is None else approval.seq,
+            latest=latest,
         )
         return Put(
             service=wish.service.name,

@@ -8,6 +8,7 @@ counts: a clock that was stepped back must not open a budget.  Nothing here deci
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from math import inf
 from typing import Protocol
 
@@ -23,6 +24,7 @@ __all__ = [
     "RateLimit",
     "RateUse",
     "Use",
+    "Wave",
     "blast",
     "rate",
 ]
@@ -45,8 +47,28 @@ class BudgetLedger(Protocol):
 
     def uses(self, kind: str, target: str, since: Micros, *, dry_run: bool, limit: int) -> Sequence[Use]: ...
 
-    def targets(self, kind: str, since: Micros, *, dry_run: bool) -> Sequence[Use]:
+    def targets(self, kind: str, since: Micros, *, dry_run: bool) -> Sequence[Use] | Wave:
         """The newest use of each distinct target."""
+
+
+class Wave:
+    """The newest use of each distinct target, to which uses can be added: many requests, one reading of the ledger."""
+
+    def __init__(self, newest_first: Sequence[Use]) -> None:
+        self._uses = {use.target: use for use in reversed(newest_first)}  # oldest first
+
+    def add(self, use: Use) -> None:
+        """A use that is newer than all others."""
+        self._uses.pop(use.target, None)
+        self._uses[use.target] = use
+
+    def others(self, target: str) -> int:
+        """How many targets there are beside this one."""
+        return len(self._uses) - (target in self._uses)
+
+    def newest(self, target: str, most: int) -> tuple[Use, ...]:
+        """At most so many of the others, newest first."""
+        return tuple(islice((use for use in reversed(self._uses.values()) if use.target != target), most))
 
 
 class RateLimit(Record):
@@ -105,7 +127,7 @@ class BlastUse(Record):
 
     limit: BlastRadius
     targets: int
-    others: tuple[str, ...]  # newest first
+    others: tuple[str, ...]  # newest first, 32 at most
     next_slot_at: Micros | None
 
     @property
@@ -125,12 +147,12 @@ class BlastUse(Record):
             "targets": self.targets,
             "max": self.limit.max_targets,
             "window_s": self.limit.window_s,
-            "other_targets": list(self.others[:LISTED]),
+            "other_targets": list(self.others),
             "next_slot_at": rfc3339(self.next_slot_at),
             "source": source,
         }
-        if len(self.others) > LISTED:
-            figures["other_targets_omitted"] = len(self.others) - LISTED
+        if omitted := self.targets - 1 - len(self.others):
+            figures["other_targets_omitted"] = omitted
         return figures
 
 
@@ -171,9 +193,11 @@ def blast(
     A re-check needs no exclusion here: its own use is on `target`, which is counted once in any case.
     """
     window = limit.window_s * SECOND
-    others = [use for use in ledger.targets(kind, now - window, dry_run=dry_run) if use.target != target]
-    count = len(others) + 1
+    found = ledger.targets(kind, now - window, dry_run=dry_run)
+    wave = found if isinstance(found, Wave) else Wave(found)
+    count = wave.others(target) + 1
     opens = None
     if count > limit.max_targets > 0:
-        opens = others[limit.max_targets - 1].at + window  # once this one leaves, max - 1 others remain
-    return BlastUse(limit=limit, targets=count, others=tuple(use.target for use in others), next_slot_at=opens)
+        opens = wave.newest(target, limit.max_targets)[-1].at + window  # once this one leaves, max - 1 others remain
+    others = tuple(use.target for use in wave.newest(target, LISTED))
+    return BlastUse(limit=limit, targets=count, others=others, next_slot_at=opens)

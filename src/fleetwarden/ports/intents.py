@@ -7,6 +7,7 @@ outside one transaction, and a revision that somebody else took is a conflict, n
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from typing import Protocol
 
 from fleetwarden.domain.actions import Record
@@ -15,7 +16,7 @@ from fleetwarden.domain.identifiers import JsonValue, Micros, show_id
 from fleetwarden.domain.lifecycles import IntentState
 from fleetwarden.ports.pages import Page
 
-__all__ = ["Convergence", "IntentRow", "Intents"]
+__all__ = ["UNREAD", "Convergence", "IntentRow", "Intents", "Unread"]
 
 
 class Convergence(Record):
@@ -47,18 +48,34 @@ class IntentRow(Record):
         return show_id("I", self.seq)
 
 
+class Unread(Enum):
+    """That the latest row was not read yet, as against there being none."""
+
+    UNREAD = "unread"
+
+
+UNREAD = Unread.UNREAD
+
+
 class Intents(Protocol):
     """Revisions of all services."""
 
     def put(
-        self, intent: ScaleIntent, *, state: IntentState, decision_seq: int | None, approval_seq: int | None = None
+        self,
+        intent: ScaleIntent,
+        *,
+        state: IntentState,
+        decision_seq: int | None,
+        approval_seq: int | None = None,
+        latest: IntentRow | Unread | None = UNREAD,
     ) -> IntentRow:
         """Write the next revision, in state proposed, intent_accepted, or (an override's) superseded.
 
         Only if `expected_revision` is the latest revision of its service (0: there is none): else StaleRevision, unless
         the latest is this very intent (same intent_id and idempotency_key), which is returned as it stands.  While the
         latest one's outbox record is running or recovery_pending: Conflict.  Raises Refused for a revision that is not
-        expected_revision + 1.
+        expected_revision + 1.  `latest`: the service's latest row, if this transaction has read it under the admission
+        lock; a revision that somebody wrote all the same is met by the compare-and-swap.
         """
 
     def latest(self, service: str) -> IntentRow | None: ...

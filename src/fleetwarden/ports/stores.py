@@ -89,6 +89,11 @@ class Decisions(Protocol):
         its record's commit 1.  Queue and deny verdicts never count.  Dry runs have budgets of their own.
         """
 
+    def uses_of_each(
+        self, kind: str, targets: Sequence[str], since: Micros, *, dry_run: bool, limit: int
+    ) -> Mapping[str, Sequence[Use]]:
+        """`uses` of many targets in one query; one without any is left out."""
+
     def targets(self, kind: str, since: Micros, *, dry_run: bool) -> Sequence[Use]:
         """The newest use of each distinct target of that kind after `since` (exclusive)."""
 

@@ -95,10 +95,26 @@ def _newest_use_of_each_target() -> Statement:
     )
 
 
+def _uses_of_each_target() -> Statement:
+    target = each_of("targets")
+    parts = (part.subquery() for part in _uses(of_target=False))
+    some = [sa.select(*part.c).where(part.c.target.in_(sa.select(target.c.value))) for part in parts]
+    both = sa.union_all(*some).subquery("uses")
+    newest = both.c.at.desc(), both.c.decision_seq.desc()
+    rank = sa.func.row_number().over(partition_by=both.c.target, order_by=newest).label("rank")
+    ranked = sa.select(*both.c, rank).subquery("ranked")
+    return Statement(
+        sa.select(ranked.c.decision_seq, ranked.c.target, ranked.c.at)
+        .where(ranked.c.rank <= param("limit"))
+        .order_by(ranked.c.target, ranked.c.rank)
+    )
+
+
 _LATEST_BY_TARGET = _latest_by_target()
 _LINK_APPROVAL = _link("approval_seq")
 _LINK_ACTION = _link("action_seq")
 _USES = _uses_of_target()
+_USES_OF_EACH = _uses_of_each_target()
 _TARGETS = _newest_use_of_each_target()
 _REQUEST = msgspec.json.Decoder(ActionRequest)
 _WAIVES = msgspec.json.Decoder(tuple[str, ...])
@@ -207,6 +223,18 @@ class StoredDecisions:
     def uses(self, kind: str, target: str, since: Micros, *, dry_run: bool, limit: int) -> Sequence[Use]:
         rows = self._session.rows(_USES, kind=kind, target=target, since=since, dry_run=int(dry_run), limit=limit)
         return [Use(decision_seq=seq, target=of, at=at) for seq, of, at in rows]
+
+    def uses_of_each(
+        self, kind: str, targets: Sequence[str], since: Micros, *, dry_run: bool, limit: int
+    ) -> Mapping[str, Sequence[Use]]:
+        wanted = self._session.array(targets)
+        rows = self._session.rows(
+            _USES_OF_EACH, kind=kind, targets=wanted, since=since, dry_run=int(dry_run), limit=limit
+        )
+        found: dict[str, list[Use]] = {}
+        for seq, of, at in rows:
+            found.setdefault(of, []).append(Use(decision_seq=seq, target=of, at=at))
+        return found
 
     def targets(self, kind: str, since: Micros, *, dry_run: bool) -> Sequence[Use]:
         rows = self._session.rows(_TARGETS, kind=kind, since=since, dry_run=int(dry_run))

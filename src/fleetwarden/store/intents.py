@@ -15,7 +15,7 @@ from fleetwarden.domain.contract.lifecycle import ScaleIntent
 from fleetwarden.domain.errors import Conflict, IllegalMove, NotFound, Refused, StaleRevision
 from fleetwarden.domain.identifiers import show_id
 from fleetwarden.domain.lifecycles import INTENT, IntentState
-from fleetwarden.ports.intents import Convergence, IntentRow
+from fleetwarden.ports.intents import UNREAD, Convergence, IntentRow, Unread
 from fleetwarden.ports.pages import Page
 from fleetwarden.store import columns, ledger, schema, schema_intents
 from fleetwarden.store.columns import document, prose, text
@@ -111,11 +111,18 @@ class StoredIntents:
         self._session = session
 
     def put(
-        self, intent: ScaleIntent, *, state: IntentState, decision_seq: int | None, approval_seq: int | None = None
+        self,
+        intent: ScaleIntent,
+        *,
+        state: IntentState,
+        decision_seq: int | None,
+        approval_seq: int | None = None,
+        latest: IntentRow | Unread | None = UNREAD,
     ) -> IntentRow:
         if state not in _PUT_STATES:
             raise Refused(f"an intent cannot be put as {state.value}")
-        latest = self.latest(intent.service)
+        if isinstance(latest, Unread):
+            latest = self.latest(intent.service)
         if latest is not None and latest.intent.intent_id == intent.intent_id:
             return self._again(latest, intent)
         newest = 0 if latest is None else latest.intent.revision
@@ -124,6 +131,7 @@ class StoredIntents:
         if latest is not None and state is not IntentState.SUPERSEDED:
             self._refuse_if_under_way(latest)
         now = self._session.now()
+        accepted_at = now if state is IntentState.INTENT_ACCEPTED else None
         values = {
             "service": text("intent.service", intent.service),
             "revision": intent.revision,
@@ -136,7 +144,7 @@ class StoredIntents:
             "approval_seq": approval_seq,
             "action_seq": None,
             "created_at": now,
-            "accepted_at": now if state is IntentState.INTENT_ACCEPTED else None,
+            "accepted_at": accepted_at,
             "moved_at": now,
             "note": "",
             "convergence": "{}",
@@ -147,7 +155,15 @@ class StoredIntents:
             if now_latest is not None and now_latest.intent.intent_id == intent.intent_id:
                 return self._again(now_latest, intent)
             raise self._stale(intent, intent.revision)
-        made = self.get(written[0][0])
+        made = IntentRow(
+            seq=written[0][0],
+            intent=intent,
+            state=state,
+            decision_seq=decision_seq,
+            approval_seq=approval_seq,
+            accepted_at=accepted_at,
+            moved_at=now,
+        )
         ledger.enter_event(
             self._session,
             "intent",

@@ -141,9 +141,12 @@ _STRAYS = {kind: _strays(kind, table) for kind, table in _TABLES.items()}
 
 
 def enter(session: Session, table: str, row: Mapping[str, Any]) -> None:
-    """Enter a row that this transaction has written.  `row`: all its columns as they were written, and `seq`."""
+    """Enter a row that this transaction has written; the entry itself is written right before the commit.
+
+    `row`: all its columns as they were written, and `seq`.
+    """
     content = {name: row[name] for name in SEALED[table]}
-    session.change(_ENTER, kind=table, ref=row["seq"], digest=sealing.content_digest(table, content))
+    session.later(_ENTER, kind=table, ref=row["seq"], digest=sealing.content_digest(table, content))
 
 
 def enter_event(session: Session, topic: str, ref: int, body: Mapping[str, JsonValue]) -> None:
@@ -164,12 +167,21 @@ class StoredLedger:
     def __init__(self, session: Session) -> None:
         self._session = session
 
+    def _rows(self, statement: Statement, **values: Any) -> list[Row]:
+        self._session.flush()
+        return self._session.rows(statement, **values)
+
+    def _row(self, statement: Statement, **values: Any) -> Row | None:
+        found = self._rows(statement, **values)
+        return found[0] if found else None
+
     def due(self) -> bool:
-        return self._session.row(_DUE) is not None
+        return self._row(_DUE) is not None
 
     def seal(self, most: int) -> Seal | None:
         before = self.tip()
         base = 0 if before is None else before.last
+        self._session.flush()
         rows = self._session.change(_POSITION, base=base, most=most)
         if not rows:
             return None
@@ -181,32 +193,32 @@ class StoredLedger:
         return made
 
     def tip(self) -> Seal | None:
-        row = self._session.row(_TIP)
+        row = self._row(_TIP)
         return None if row is None else _seal(row)
 
     def entries(self, after: int, upto: int) -> Sequence[LedgerItem]:
         found = [item for kind in CHANGING for item in self._items(kind, _ENTRIES[kind], after=after, upto=upto)]
-        for position, seq, ref, told, kind in self._session.rows(_UNKNOWN, after=after, upto=upto):
+        for position, seq, ref, told, kind in self._rows(_UNKNOWN, after=after, upto=upto):
             found.append(_item(kind, position, seq, ref, told, None))
         return sorted(found, key=lambda item: (item["position"], item["entry"]))
 
     def _items(self, kind: str, statement: Statement, **values: int) -> list[dict[str, JsonValue]]:
         items = []
-        for position, seq, ref, told, *content in self._session.rows(statement, **values):
+        for position, seq, ref, told, *content in self._rows(statement, **values):
             row = dict(zip(SEALED[kind], content, strict=True))
             items.append(_item(kind, position, seq, ref, told, None if row["seq"] is None else row))
         return items
 
     def next_position(self, after: int) -> int | None:
-        row = self._session.row(_NEXT, after=after)
+        row = self._row(_NEXT, after=after)
         return None if row is None else int(row[0])
 
     def seals(self, after: int, upto: int) -> Sequence[Seal]:
-        return [_seal(row) for row in self._session.rows(_SEALS_BETWEEN, after=after, upto=upto)]
+        return [_seal(row) for row in self._rows(_SEALS_BETWEEN, after=after, upto=upto)]
 
     def tail(self, sealed_to: int, after: int, limit: int) -> Sequence[LedgerItem]:
-        rows = self._session.rows(_OPEN_SEQS, after=after, limit=limit)
-        rows += self._session.rows(_SEALED_SINCE_SEQS, after=after, sealed_to=sealed_to, limit=limit)
+        rows = self._rows(_OPEN_SEQS, after=after, limit=limit)
+        rows += self._rows(_SEALED_SINCE_SEQS, after=after, sealed_to=sealed_to, limit=limit)
         seqs = sorted(seq for (seq,) in rows)[:limit]
         if not seqs:
             return []
@@ -223,12 +235,12 @@ class StoredLedger:
         return list(CHANGING)
 
     def strays(self, kind: str, after: int, limit: int) -> tuple[Sequence[int], int | None]:
-        rows = self._session.rows(_STRAYS[kind], after=after, limit=limit)
+        rows = self._rows(_STRAYS[kind], after=after, limit=limit)
         lost = sorted(seq for seq, entry in rows if entry is None)
         return lost, max(seq for seq, _ in rows) if len(rows) == limit else None
 
     def states(self, after: int, limit: int) -> Sequence[LedgerItem]:
-        rows = self._session.rows(_STATES, after=after, limit=limit)
+        rows = self._rows(_STATES, after=after, limit=limit)
         return [dict(zip(_STATE, row, strict=True)) for row in rows]
 
 

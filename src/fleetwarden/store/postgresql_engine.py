@@ -105,6 +105,7 @@ class PostgresqlStore:
         try:
             with self._nesting.inside():
                 value = fn(Transaction(session))
+                session.flush()
             if session.fault is not None:  # swallowed by fn: it must not be committed
                 raise session.fault
         except BaseException as error:

@@ -116,6 +116,15 @@ class PostgresqlSession(Session):
         sql = statement.postgresql
         return self._ask(sql.text.encode(), sql.values(values))
 
+    def _run_many(self, statement: Statement, values: Sequence[dict[str, Any]]) -> None:
+        sql = statement.postgresql
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.executemany(sql.text.encode(), [sql.values(one) for one in values])
+        except psycopg.Error as error:
+            self.fault = translated(error, self._where)
+            raise self.fault from error
+
     def _ask(self, sql: bytes, values: dict[str, Any] | list[Any] | None = None) -> list[Row]:
         try:
             cursor = self._connection.execute(sql, values)

@@ -28,6 +28,7 @@ class Session(ABC):
         self.releases: list[Callable[[], None]] = []
         self._now: Micros | None = None
         self._admission: bool | None = None  # None: not taken; else whether exclusively
+        self._later: dict[Statement, list[dict[str, Any]]] = {}
 
     def rows(self, statement: Statement, **values: Any) -> list[Row]:
         """Run a statement that reads."""
@@ -46,6 +47,26 @@ class Session(ABC):
         if not self.writable:
             raise Refused("a read transaction cannot write", code="read_only", hint="use transact")
         return self.rows(statement, **values)
+
+    def later(self, statement: Statement, **values: Any) -> None:
+        """Write before this transaction is committed, many rows in one go.
+
+        For rows that nothing in the same transaction refers to; who reads their table flushes first.
+        """
+        if not self.writable:
+            raise Refused("a read transaction cannot write", code="read_only", hint="use transact")
+        self._refuse_if_over()
+        self._later.setdefault(statement, []).append(values)
+
+    def flush(self) -> None:
+        """Write what was put off.  Part of every commit."""
+        while self._later:
+            statement = next(iter(self._later))
+            waiting = self._later.pop(statement)
+            self._refuse_if_over()
+            if self.fault is not None:
+                raise self.fault
+            self._run_many(statement, waiting)
 
     def now(self) -> Micros:
         """The store's time, read at first use."""
@@ -95,6 +116,10 @@ class Session(ABC):
     @abstractmethod
     def _run(self, statement: Statement, values: dict[str, Any]) -> list[Row]:
         """Run it; wrap the driver's errors and remember the first as `fault`."""
+
+    @abstractmethod
+    def _run_many(self, statement: Statement, values: Sequence[dict[str, Any]]) -> None:
+        """Run one that returns nothing for each of these; errors as in `_run`."""
 
     @abstractmethod
     def _read_now(self) -> Micros: ...

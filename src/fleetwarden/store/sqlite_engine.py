@@ -201,6 +201,7 @@ class SqliteStore:
         try:
             with self._nesting.inside():
                 job.value = job.fn(Transaction(session))
+                session.flush()
             job.error = session.fault  # swallowed by fn: it must not be committed
         except BaseException as error:  # noqa: BLE001 -- handed over to the job's own caller
             job.error = error

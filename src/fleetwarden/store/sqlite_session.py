@@ -102,6 +102,7 @@ def _prepare(connection: sqlite3.Connection, synchronous: str) -> None:
         raise Misconfigured(f"the file system does not allow SQLite's write-ahead log (it stays in mode {mode!r})")
     connection.execute(f"PRAGMA synchronous = {synchronous}")
     connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA cache_size = -16384")  # KiB: a long list is one transaction, and must not spill
 
 
 def empty_log(connection: sqlite3.Connection) -> Row:
@@ -150,6 +151,14 @@ class SqliteSession(Session):
         sql = statement.sqlite
         try:
             return self._connection.execute(sql.text, sql.values(values)).fetchall()
+        except (sqlite3.Error, MemoryError, OverflowError) as error:
+            self.fault = translated(error, self._where)
+            raise self.fault from error
+
+    def _run_many(self, statement: Statement, values: Sequence[dict[str, Any]]) -> None:
+        sql = statement.sqlite
+        try:
+            self._connection.executemany(sql.text, [sql.values(one) for one in values])
         except (sqlite3.Error, MemoryError, OverflowError) as error:
             self.fault = translated(error, self._where)
             raise self.fault from error

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -12,9 +16,9 @@ from fleetwarden.controllers.autoscaler_wishes import Mover, Movers
 from fleetwarden.controllers.intent_desk import PutAnswer
 from fleetwarden.controllers.override_revisions import note_override
 from fleetwarden.controllers.wishes import as_asked
-from fleetwarden.domain.actions import Tier
+from fleetwarden.domain.actions import Tier, Verdict
 from fleetwarden.domain.fleet import DesiredState, Mode
-from fleetwarden.domain.identifiers import SECOND
+from fleetwarden.domain.identifiers import SECOND, canonical_json
 from fleetwarden.domain.lifecycles import ApprovalState, IntentState, OutboxState
 from fleetwarden.domain.located import located
 from fleetwarden.domain.policy import Policy
@@ -25,7 +29,8 @@ from fleetwarden.domain.signals import Aggregation, SampleFault
 from fleetwarden.ports.desired import OverrideDraft
 from fleetwarden.ports.intents import IntentRow
 from fleetwarden.ports.stores import Page, WorkDraft
-from fleetwarden.testing import Answer, Delivery, FakeSignals, a_policy, a_service
+from fleetwarden.store.opening import open_store
+from fleetwarden.testing import Answer, Delivery, FakeClock, FakeSignals, a_policy, a_service
 from tests.contract.pipeline.conftest import Bench
 from tests.contract.pipeline.scaling import Scaling, scaled
 from tests.contract.store.conftest import Database, sqlite
@@ -555,6 +560,43 @@ def test_those_who_are_refused_keep_nobody_from_being_served(
     for _ in range(3):
         world.tick()
     assert {one.request.target for one in bench.decisions()} == {one.name for one in services}
+
+
+@pytest.mark.req("POL-5", "POL-6", "AUT-4")
+@pytest.mark.parametrize("limits", [{"rate": (1, 3600)}, {"blast": (3, 3600)}, {"blast": (1, 60), "rate": (2, 60)}])
+def test_a_list_is_decided_as_its_wishes_one_by_one(sqlite: Database, tmp_path: Path, limits: dict[str, Any]) -> None:
+    """Budgets that run out in the middle of a list: the same verdicts, reasons and numbers."""
+
+    def decided(path: Path, chunk: int) -> list[tuple[object, ...]]:
+        clock = FakeClock()
+        store = open_store(f"sqlite:///{path}", clock)
+        bench = Bench(store, clock)
+        names = ["a", "b", "c", "d", "e"]
+        services = [scaled(name, cooldown_s=0, scale_down_stabilization_samples=1) for name in names]
+        world = Scaling(bench, *services, policy=a_policy(**limits), actions_max=9)
+        for name in names:
+            bench.substrate.boot(name, 2)
+        autoscaler_module.CHUNK = chunk
+        for load in (45, 30, 55):
+            for name in names:
+                world.load(load, name)
+            world.round(30)
+        found: list[tuple[object, ...]] = [
+            (one.request.target, one.verdict, re.sub(rb"\.\d+Z", b"Z", canonical_json([one.reason, one.numbers])))
+            for one in reversed(bench.decisions())
+            if one.request.source == "autoscaler"
+        ]
+        store.close()
+        return found
+
+    known = autoscaler_module.CHUNK  # wishes of one transaction
+    try:
+        together, alone = decided(tmp_path / "list.db", 64), decided(tmp_path / "one.db", 1)
+    finally:
+        autoscaler_module.CHUNK = known
+    assert together == alone
+    assert {verdict for _, verdict, *_ in together} >= {Verdict.ALLOW}
+    assert len({verdict for _, verdict, *_ in together}) > 1
 
 
 @pytest.mark.req("ASC-15")

@@ -190,6 +190,37 @@ def test_targets_are_the_newest_use_of_each_target(store, database):
 
 
 @pytest.mark.req("POL-6")
+@pytest.mark.parametrize("limit", [1, 2, 9])
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_uses_of_many_targets_are_what_each_of_them_has(store, database, limit, dry_run):
+    def run(tx):
+        for name in ("web", "mail", "web", "db", "web"):
+            decide(tx, request(name))
+        decide(tx, request("db"), Verdict.DENY)
+        decide(tx, request("queue", dry_run=True))
+        carried_out(tx)
+
+    store.transact("decide", run)
+    database.lapse()
+    approval = store.transact("file", file_approval)
+    store.transact("grant", lambda tx: grant(tx, approval))
+    record = store.transact("prepare", lambda tx: prepare_granted(tx, approval))
+    store.transact("start", lambda tx: start(tx, record))
+    names = ["db", "mail", "nobody", "queue", "web"]
+
+    def read(tx):
+        among = {"dry_run": dry_run, "limit": limit}
+        each = {name: tx.decisions.uses("restart_service", name, 0, **among) for name in names}
+        return each, tx.decisions.uses_of_each("restart_service", names, 0, **among)
+
+    each, together = store.read(read)
+    assert {name: list(found) for name, found in together.items()} == {
+        name: list(found) for name, found in each.items() if found
+    }
+    assert together
+
+
+@pytest.mark.req("POL-6")
 def test_budgets_survive_a_restart(store, database):
     decision = store.transact("decide", decide)
     store.close()

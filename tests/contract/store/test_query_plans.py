@@ -14,6 +14,7 @@ from tests.contract.store.records import decide, request
 QUERIES = {
     "uses": lambda tx: tx.decisions.uses("restart_service", "web", 5, dry_run=False, limit=3),
     "targets": lambda tx: tx.decisions.targets("restart_service", 5, dry_run=False),
+    "uses of each": lambda tx: tx.decisions.uses_of_each("restart_service", ["web"], 5, dry_run=False, limit=3),
     "decision by key": lambda tx: tx.decisions.by_key("k"),
     "latest decision": lambda tx: tx.decisions.latest("restart_service", "web"),
     "latest decision of a source": lambda tx: tx.decisions.latest("restart_service", "web", "reconciler"),
@@ -138,6 +139,7 @@ def test_a_budget_query_reads_the_window_and_not_the_ledger(sqlite):
             store._connection.set_progress_handler(tick, 10)
             tx.decisions.uses("restart_service", "web", tx.now() - 1_000, dry_run=False, limit=3)
             tx.decisions.targets("restart_service", tx.now() - 1_000, dry_run=False)
+            tx.decisions.uses_of_each("restart_service", ["web"], tx.now() - 1_000, dry_run=False, limit=3)
             tx.outbox.open_of("web")
             store._connection.set_progress_handler(None, 0)
 
