@@ -21,6 +21,7 @@ from fleetwarden.ports import (
     epochs,
     evidence,
     intents,
+    missing_replicas,
     planes,
     pushed,
     shadows,
@@ -43,6 +44,7 @@ from fleetwarden.store.intents import StoredIntents
 from fleetwarden.store.journal import StoredJournal
 from fleetwarden.store.leases import StoredLeases
 from fleetwarden.store.ledger import StoredLedger
+from fleetwarden.store.missing_replicas import StoredMissingReplicas
 from fleetwarden.store.outbox import StoredOutbox
 from fleetwarden.store.overrides import StoredOverrides
 from fleetwarden.store.planes import StoredHosts, StoredPlacements
@@ -88,6 +90,7 @@ class Transaction:
         self.cooldowns: cooldowns.Cooldowns = StoredCooldowns(session)
         self.autoscale_rows: autoscale_rows.AutoscaleRows = StoredAutoscaleRows(session)
         self.pushed: pushed.PushedSamples = StoredPushed(session)
+        self.missing_replicas: missing_replicas.MissingReplicas = StoredMissingReplicas(session)
         self.shadows: shadows.Shadows = StoredShadows(session)
         self.allocations: allocations.Allocations = StoredAllocations(session)
         self.versions: versions.VersionHistory = StoredVersions(session)
