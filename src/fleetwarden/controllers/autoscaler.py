@@ -20,6 +20,7 @@ from fleetwarden.controllers.autoscaler_rows import Rows, Told
 from fleetwarden.controllers.autoscaler_sight import Declared, Sight, see
 from fleetwarden.controllers.autoscaler_wishes import Mover, Movers
 from fleetwarden.controllers.intent_desk import IntentDesk, Put, PutAnswer
+from fleetwarden.controllers.missing_replicas import MissingWatch
 from fleetwarden.controllers.rollouts import rollouts_under_way
 from fleetwarden.controllers.shadowing import Shadowing
 from fleetwarden.controllers.sightings import Look, Sightings
@@ -76,7 +77,7 @@ class Autoscaler:
         self._max_age_s = max_age_s
         self._movers = Movers(store, acting, declared=declared)
         self._rows = Rows(store)
-        self.shadowing = Shadowing(store)
+        self.shadowing, self._missing = Shadowing(store), MissingWatch(store)
         self._lock = Lock()
         self._fleet: Fleet | None = None
         self._table: BlockTable = compile_blocks([])
@@ -133,6 +134,7 @@ class Autoscaler:
         self._begin_windows(sight, look.at)
         verdicts = evaluate(self._table, sight.columns, self._memory, look.at)
         self.shadowing.note(self._table, services, sight.columns, verdicts, look.at, fence)
+        self._missing.note(self._table, services, sight.columns, look.at, fence)
         movers, puts, waiting = self._put(services, look, sight, verdicts, fence)
         return self._keep(self._report(look, sight, verdicts, movers, puts, waiting), fence)
 
@@ -144,6 +146,7 @@ class Autoscaler:
         if fence.token > self._token + 1:
             self._fleet, self._since = None, 0
             self.shadowing.forget()
+            self._missing.forget()
         self._token = fence.token
 
     def _begin_windows(self, sight: Sight, now: Micros) -> None:

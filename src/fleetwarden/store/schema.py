@@ -27,7 +27,7 @@ from fleetwarden.store.schema_parts import seq as _seq
 from fleetwarden.store.schema_parts import table as _table
 from fleetwarden.store.schema_parts import text as _text
 from fleetwarden.store.schema_seals import ledger, ledger_events, seals, texts
-from fleetwarden.store.schema_shadow import shadow_runs
+from fleetwarden.store.schema_shadow import missing_replicas, shadow_runs
 from fleetwarden.store.schema_signals import pushed_samples, signal_marks
 from fleetwarden.store.schema_teams import votes
 
@@ -53,6 +53,7 @@ __all__ = [
     "leases",
     "ledger",
     "ledger_events",
+    "missing_replicas",
     "number_floors",
     "outbox",
     "overrides",

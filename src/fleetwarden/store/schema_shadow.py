@@ -1,4 +1,4 @@
-"""The table of shadow evaluations: runs of equal verdicts."""
+"""Tables of shadow evaluations, as runs of equal verdicts, and of replicas that are not there."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from fleetwarden.store.schema_parts import index, integer, table, text
 
-__all__ = ["shadow_runs"]
+__all__ = ["missing_replicas", "shadow_runs"]
 
 shadow_runs = table(
     "shadow_runs",
@@ -20,4 +20,11 @@ shadow_runs = table(
     text("reason"),
     index("shadow_runs_open", "service", where="until IS NULL", unique=True),
     index("shadow_runs_ended", "until", where="until IS NOT NULL"),
+)
+
+missing_replicas = table(
+    "missing_replicas",
+    sa.Column("service", sa.Text(), primary_key=True),
+    integer("since"),
+    integer("told_at", null=True),
 )

@@ -22,6 +22,7 @@ from fleetwarden.ports import (
     epochs,
     evidence,
     intents,
+    missing_replicas,
     planes,
     pushed,
     shadows,
@@ -44,6 +45,7 @@ from fleetwarden.store.intents import StoredIntents
 from fleetwarden.store.journal import StoredJournal
 from fleetwarden.store.leases import StoredLeases
 from fleetwarden.store.ledger import StoredLedger
+from fleetwarden.store.missing_replicas import StoredMissingReplicas
 from fleetwarden.store.outbox import StoredOutbox
 from fleetwarden.store.overrides import StoredOverrides
 from fleetwarden.store.planes import StoredHosts, StoredPlacements
@@ -105,6 +107,7 @@ class Transaction:
     autoscale_rows = _Concern[autoscale_rows.AutoscaleRows](StoredAutoscaleRows)
     pushed = _Concern[pushed.PushedSamples](StoredPushed)
     shadows = _Concern[shadows.Shadows](StoredShadows)
+    missing_replicas = _Concern[missing_replicas.MissingReplicas](StoredMissingReplicas)
     allocations = _Concern[allocations.Allocations](StoredAllocations)
     versions = _Concern[versions.VersionHistory](StoredVersions)
 

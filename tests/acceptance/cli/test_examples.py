@@ -45,38 +45,66 @@ def bring(world: World, example: str) -> dict[str, int]:
     shutil.copytree(EXAMPLES / example, world.config, ignore=shutil.ignore_patterns("data", "__pycache__"))
     settings = (world.config / ".env").read_text()
     settings = re.sub(r"^FLEET_(DATA_DIR|HTTP_PORT)=.*\n", "", settings, flags=re.MULTILINE)
-    world.write(".env", settings + "FLEET_DATA_DIR=data\nFLEET_HTTP_PORT=0\n")
     registry = (world.config / "fleet.yml").read_text()
-    moved = {old: free_port(also=3) + index * 4 for index, old in enumerate(re.findall(r"port: (\d+)", registry))}
+    ports = re.findall(r"port: (\d+)", registry)
+    first = free_port(also=4 * len(ports) + 1)
+    moved = {old: first + index * 4 for index, old in enumerate(ports)}
     for old, new in moved.items():
         registry = registry.replace(f"port: {old}", f"port: {new}")
-    world.write("fleet.yml", registry)
+    plane = first + 4 * len(ports) if ":8800" in registry else 0  # a service that talks to the plane has to know where
+    world.write("fleet.yml", registry.replace(":8800", f":{plane}").replace("../../.fleetwarden", "data"))
+    world.write(".env", settings + f"FLEET_DATA_DIR=data\nFLEET_HTTP_PORT={plane}\n")
     return moved
 
 
-@pytest.mark.req("RUN-1", "RUN-5", "REC-3", "ACT-3")
-def test_the_quickstart_starts_from_nothing_and_repairs_a_killed_replica_by_one_action(world: World) -> None:
+def hurried(world: World) -> None:
+    """One wave of load, and no long pause after a change."""
+    registry = (world.config / "fleet.yml").read_text()
+    assert "cooldown_s: 20" in registry
+    assert '"800", --every, "120"' in registry
+    world.write("fleet.yml", registry.replace("cooldown_s: 20", "cooldown_s: 2").replace('"120"', '"600"'))
+
+
+def follows_its_queue(world: World) -> None:
+    """The worker's count goes up with the wave, and down to one again."""
+    eventually(lambda: world.ask("/services/worker")["ready"] > 1)
+    told = world.run("explain", "worker").out
+    assert "jobs in all (target 50 a replica" in told
+    assert "count from its last scaling" in told
+    eventually(lambda: len(world.pids("worker")) == 1 and world.ask("/services/worker")["status"] == "up")
+    counts = [(one["observed"], one["desired"]) for one in world.ask("/intents")["items"]]  # newest first
+    assert counts[-1][0] == 1
+    assert 1 < max(desired for _, desired in counts) <= 4
+    assert counts[0][1] == 1
+    [own] = [one for one in world.ask("/tokens")["items"] if one["name"] == "quickstart-load"]
+    assert own["roles"] == ["ingest"]
+
+
+@pytest.mark.req("RUN-1", "RUN-5", "REC-3", "ACT-3", "AUT-2", "ASC-12", "SIG-8")
+def test_the_quickstart_starts_from_nothing_repairs_a_killed_replica_and_follows_its_load(world: World) -> None:
     ports = bring(world, "01-quickstart")
+    hurried(world)
     assert world.run("policy", "check").code == 0
     world.up(until="Try:")
-    eventually(lambda: world.ask("/status")["services_by_status"]["up"] == 3)
+    eventually(lambda: world.ask("/status")["services_by_status"]["up"] == 4)
     with urllib.request.urlopen(f"http://127.0.0.1:{ports['9100']}/jobs?n=3", timeout=10) as answer:
         assert b'"queued": 3' in answer.read()
     before = world.pids("web")
     assert len(before) == 2
     os.kill(int(world.run("status", "web", "--pid", "0").out), signal.SIGKILL)
     eventually(lambda: len(set(world.pids("web")) - set(before)) == 1)
-    eventually(lambda: world.ask("/status")["services_by_status"]["up"] == 3)
+    eventually(lambda: world.ask("/status")["services_by_status"]["up"] == 4)
     restarts = [one for one in world.ask("/executions")["items"] if one["kind"] == "restart_service"]
     assert len(restarts) == 1
     told = world.run("explain", "web").out
     assert "policy.yml:6" in told
     assert "of 20 used" in told
     assert "SIGKILL" in told
+    follows_its_queue(world)
     eventually(lambda: not list((world.config / "data" / "queue").glob("*.json")))
     down = world.run("down", "--services")
     assert down.code == 0
-    assert [world.pids(name) for name in ("web", "worker", "clumsy")] == [[], [], []]
+    assert [world.pids(name) for name in ("web", "worker", "load", "clumsy")] == [[], [], [], []]
 
 
 def deploys(world: World) -> list[dict[str, Any]]:
@@ -88,7 +116,7 @@ def deploys(world: World) -> list[dict[str, Any]]:
 def test_the_quickstart_deploys_its_second_version_once_granted_and_rolls_back(world: World) -> None:
     ports = bring(world, "01-quickstart")
     world.up(until="Try:")
-    eventually(lambda: world.ask("/status")["services_by_status"]["up"] == 3)
+    eventually(lambda: world.ask("/status")["services_by_status"]["up"] == 4)
     before = world.pids("web")
     registry = (world.config / "fleet.yml").read_text()
     world.write("fleet.yml", registry.replace('version: "1.0"\n    process:\n      command: [python3, web.py', NEXT, 1))
@@ -139,7 +167,7 @@ def test_make_up_runs_it_and_what_it_prints_works_as_pasted_into_another_termina
     down = world.shell(shlex.join([*make, "down"]))
     assert down.code == 0, down
     assert plane.process.wait(PATIENCE_S) == 0
-    assert [world.pids(name) for name in ("web", "worker", "clumsy")] == [[], [], []]
+    assert [world.pids(name) for name in ("web", "worker", "load", "clumsy")] == [[], [], [], []]
 
 
 @pytest.mark.req("POL-4", "POL-7", "POL-8")

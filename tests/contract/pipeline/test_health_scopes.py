@@ -175,7 +175,7 @@ def test_the_envelope_names_the_class_of_each_trouble(bench: Bench) -> None:
     assert known["store"].error_class == ""
 
 
-@pytest.mark.req("POL-4", "RUN-6")
+@pytest.mark.req("POL-4")
 def test_a_rejected_policy_says_what_is_in_force_instead(bench: Bench) -> None:
     """There is no last good one before there was a good one."""
     problem = Problem("policy.yml", 3, "no rule")

@@ -75,7 +75,7 @@ def test_load_becomes_replicas_and_is_watched_until_it_holds(bench: Bench) -> No
     assert len(bench.decisions()) == 1  # one decision for the whole of it
 
 
-@pytest.mark.req("AUT-21", "RUN-6")
+@pytest.mark.req("ASC-12")
 def test_a_count_that_load_has_set_is_not_said_to_be_the_files(bench: Bench) -> None:
     world = Scaling(bench)
 

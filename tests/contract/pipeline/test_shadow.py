@@ -65,7 +65,7 @@ def verdicts(bench: Bench, name: str = "web") -> list[tuple[int, int, int, str]]
     return [(one.current, one.desired, one.raw, one.reason) for one in runs(bench, name)]
 
 
-@pytest.mark.req("ASC-19", "AUT-22")
+@pytest.mark.req("ASC-19", "AUT-18")
 def test_what_would_have_been_asked_for_is_kept_in_runs_and_nothing_follows(bench: Bench) -> None:
     world = Scaling(bench, observed())
     for load in (20, 20, 20, 45, 45):
@@ -80,7 +80,7 @@ def test_what_would_have_been_asked_for_is_kept_in_runs_and_nothing_follows(benc
     assert (world.intents(), bench.decisions(), bench.records()) == ([], [], [])
 
 
-@pytest.mark.req("ASC-19", "AUT-22")
+@pytest.mark.req("ASC-19", "AUT-18")
 @pytest.mark.parametrize("mode", ["external_hpa", "external_keda"])
 def test_external_modes_are_in_shadow_and_behavior_bounds_what_would_be_asked_for(bench: Bench, mode: str) -> None:
     behavior = {"scaleUp": {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}]}}

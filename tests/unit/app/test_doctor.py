@@ -163,7 +163,7 @@ def test_where_nothing_tells_what_is_mounted_nothing_is_refused(
     assert file_systems.network_file_system(tmp_path) == ""
 
 
-@pytest.mark.req("RUN-11", "SGP-2")
+@pytest.mark.req("RUN-11", "SGP-8")
 def test_a_rejected_signals_file_is_a_finding_and_a_good_one_is_counted(folder: Path) -> None:
     assert "signals" not in examined(folder)
     text = "signals:\n  waiting: {source: pushed, kind: queue, aggregation: fleet_total, unit: jobs}\n"

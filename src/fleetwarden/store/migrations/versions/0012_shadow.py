@@ -1,4 +1,4 @@
-"""0012: shadow evaluations, as runs of equal verdicts.
+"""0012: shadow evaluations, as runs of equal verdicts, and replicas that are not there.
 
 The changes as they were then, written out.  Revision 0012, down_revision 0011.
 """
@@ -33,7 +33,16 @@ shadow_runs = sa.Table(
     sqlite_strict=True,
 )
 
+missing_replicas = sa.Table(
+    "missing_replicas",
+    METADATA,
+    sa.Column("service", sa.Text(), primary_key=True),
+    sa.Column("since", _BIG, nullable=False),
+    sa.Column("told_at", _BIG, nullable=True),
+    sqlite_strict=True,
+)
+
 
 def upgrade() -> None:
-    """A new table; nothing that stands is touched."""
+    """New tables; nothing that stands is touched."""
     METADATA.create_all(op.get_bind(), checkfirst=False)
