@@ -10,6 +10,7 @@ import fleetwarden
 from fleetwarden.cli import ending, fleet, serving, starting_out
 from fleetwarden.cli.action import action
 from fleetwarden.cli.approvals import approvals
+from fleetwarden.cli.backtest import backtest
 from fleetwarden.cli.calling import Common, ConfigOption, TokenOption, UrlOption
 from fleetwarden.cli.doctor import doctor
 from fleetwarden.cli.freeze import freeze
@@ -65,6 +66,7 @@ app.command("down")(ending.down)
 app.command("status")(fleet.status)
 app.command("explain")(fleet.explain)
 app.command("plan")(plan)
+app.command("backtest")(backtest)
 app.command("history")(history)
 app.command("versions")(versions)
 app.command("adopt")(adopt)

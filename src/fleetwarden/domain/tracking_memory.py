@@ -26,15 +26,18 @@ Bools = NDArray[np.bool_]
 
 
 def merge_place(times: Sequence[Micros], longest_us: Micros) -> int:
-    """Which of more than DEPTH steps (ascending times) becomes one with its next: the oldest two that share a slot.
+    """Which of more than DEPTH steps (ascending times) becomes one with its next: the newest two that share a slot.
 
     Never the same pair for ever: a step that swallowed everything before it, dated anew each time, would never grow too
     old, and what it holds would be held for good.
     """
     slot = max(1, -(-longest_us // SLOTS))
-    for place in range(len(times) - 1):
-        if times[place] // slot == times[place + 1] // slot:
+    later = times[-1] // slot
+    for place in range(len(times) - 2, -1, -1):
+        earlier = times[place] // slot
+        if earlier == later:
             return place
+        later = earlier
     return 0
 
 
