@@ -134,3 +134,13 @@ def test_a_range_of_a_real_prometheus_is_played(shop: World, tmp_path: Path) -> 
         assert body["recording"]["needed_replicas"] == {"lowest": 1, "highest": 4}
     assert any("nothing says when" in one for one in found["notes"])
     assert not any("nothing says when" in one for one in declared["notes"])
+
+
+@pytest.mark.req("ORC-6", "RUN-5")
+def test_the_lab_shows_scaling_step_by_step_and_leaves_nothing_behind(shop: World) -> None:
+    before = sorted(shop.folder.rglob("*"))
+    ran = shop.run("lab")
+    assert (ran.code, ran.err) == (0, "")
+    assert "max says 4  →  4" in ran.out
+    assert "steps as expected" in ran.out
+    assert sorted(shop.folder.rglob("*")) == before
