@@ -19,7 +19,7 @@ from fleetwarden.domain.tracking_columns import Reason, Seen, Words, ceil_exact,
 from fleetwarden.domain.tracking_single import Glance, Single, _ceil
 from tests.conftest import DEPTH
 
-EXAMPLES = 1_500 if DEPTH == "full" else 40
+EXAMPLES = 600 if DEPTH == "full" else 40
 TICKS = 60
 ABSURD = [math.nan, math.inf, -math.inf, -1.0, -0.0, 1e308, 5e-324, 1e18]
 
