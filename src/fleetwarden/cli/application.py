@@ -10,10 +10,12 @@ import fleetwarden
 from fleetwarden.cli import ending, fleet, serving, starting_out
 from fleetwarden.cli.action import action
 from fleetwarden.cli.approvals import approvals
+from fleetwarden.cli.backtest import backtest
 from fleetwarden.cli.calling import Common, ConfigOption, TokenOption, UrlOption
 from fleetwarden.cli.doctor import doctor
 from fleetwarden.cli.freeze import freeze
 from fleetwarden.cli.importing import importing
+from fleetwarden.cli.lab import lab
 from fleetwarden.cli.ledger import GROUPS
 from fleetwarden.cli.looking import history, plan
 from fleetwarden.cli.override import adopt, override, reassert
@@ -67,6 +69,8 @@ app.command("down")(ending.down)
 app.command("status")(fleet.status)
 app.command("explain")(fleet.explain)
 app.command("plan")(plan)
+app.command("backtest")(backtest)
+app.command("lab")(lab)
 app.command("history")(history)
 app.command("versions")(versions)
 app.command("adopt")(adopt)

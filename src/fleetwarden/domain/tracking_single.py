@@ -12,14 +12,14 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, TypeAlias
 
 from fleetwarden.domain.identifiers import Micros
 from fleetwarden.domain.scaling_block import ScalingBlock
 from fleetwarden.domain.tracking_columns import BIG, SNAP, Reason, Words, compile_blocks
 from fleetwarden.domain.tracking_memory import NOTHING_HIGH, NOTHING_LOW, merge_old
 
-__all__ = ["Glance", "Single", "Verdict"]
+__all__ = ["Glance", "Single"]
 
 _INF: Final = math.inf
 _STANDING: Final = {
@@ -50,29 +50,40 @@ class Glance:
         self.youngest_us: Micros = 2**63 - 1
 
 
-class Verdict(NamedTuple):
-    """One row of `Verdicts`.  `samples`: its `count`."""
-
-    desired: int
-    raw: int
-    reason: Reason
-    streak: int
-    samples: int
-
-
-class _Recommended(NamedTuple):
-    """What `evaluate` finds of all signals together; see there."""
-
-    replicas: int
-    usable: bool
-    missing: bool
-    unasked: bool
-    within: bool
-    mixed: bool
+# What `evaluate` finds of all signals together: the count, whether any signal is usable, missing, or not asked for,
+# whether the deciding one lies within its deadband or tolerance, and whether any is an average over replicas.
+_Recommended: TypeAlias = tuple[int, bool, bool, bool, bool, bool]
 
 
 class Single:
-    """One service and what is remembered of it.  `streak` and `count` as in `Memory`."""
+    """One service, and what is remembered of it.  `streak` and `count` as in `Memory`."""
+
+    __slots__ = (
+        "_activation",
+        "_affordable",
+        "_behaved",
+        "_block",
+        "_down_samples",
+        "_down_window_us",
+        "_high",
+        "_highs",
+        "_longest_us",
+        "_low",
+        "_lower",
+        "_lows",
+        "_scheduled",
+        "_sleeps",
+        "_starts",
+        "_table",
+        "_targets",
+        "_times",
+        "_up_samples",
+        "_up_window_us",
+        "_upper",
+        "_warmup_us",
+        "count",
+        "streak",
+    )  # fmt: skip
 
     def __init__(self, block: ScalingBlock) -> None:
         self._table = table = compile_blocks([("", block)])
@@ -107,67 +118,89 @@ class Single:
         """A change was carried out: its streak begins anew."""
         self.streak = self.count = 0
 
-    def tick(self, seen: Glance, now: Micros) -> Verdict:
-        """As `evaluate` for a table of just this block."""
+    def tick(self, seen: Glance, now: Micros) -> tuple[int, int, Reason]:
+        """As `evaluate` for a table of just this block: desired, raw and reason."""
         found = self._recommend(seen)
-        held = self._windowed(seen, found, now) if self._longest_us else found.replicas
+        replicas, usable, missing, unasked, within, _ = found
+        held = self._windowed(seen, replicas, now, usable=usable) if self._longest_us else replicas
         current = seen.current
         low = int(self._table.floors(now)[0]) if self._scheduled else self._low
         bounded = min(max(held, low), self._high)
         direction = (bounded > current) - (bounded < current)
-        reason = self._standing(seen, found, direction)
-        counting = reason is None
-        if reason is None:
-            count = 0 if direction == 0 else self.count + 1 if direction == self.streak else 1
-            self.streak, self.count = direction, count
-            outside = current < low or current > self._high
-            reason = self._moving(seen, found, held, direction, outside=outside)
-        desired = current
-        if reason is Reason.SCALE_UP:
-            step = BIG if self._behaved else self._block.up_step.of(current)
-            desired = min(bounded, current + step)
-            if self._affordable is not None:
-                desired = max(current, min(desired, self._affordable))
-                reason = Reason.SKIP_COST if desired == current else reason
-        elif reason is Reason.SCALE_DOWN:
-            desired = max(bounded, current - (BIG if self._behaved else self._block.down_step.of(current)))
-        if not counting and reason is not Reason.NOT_ASKED and reason is not Reason.WARMING:
+        status = seen.status
+        clear = usable and seen.reason is None and (status is Words.UP or status is Words.DEGRADED)
+        if not clear or self._warmup_us > seen.youngest_us or (direction < 0 and (missing or unasked)):
+            standing = self._standing(seen, found, direction)
+            if standing is not None:
+                if standing is not Reason.NOT_ASKED and standing is not Reason.WARMING:
+                    self.streak = self.count = 0
+                return current, replicas if usable else current, standing
+        if direction == 0:
             self.streak = self.count = 0
-        return Verdict(desired, found.replicas if found.usable else current, reason, self.streak, self.count)
+            if held != replicas:
+                return current, replicas, Reason.WINDOW
+            if current == 0 and replicas == 0 and self._low == 0:
+                return current, replicas, Reason.INACTIVE
+            return current, replicas, Reason.DEADBAND if within else Reason.AT_TARGET
+        self.count = self.count + 1 if direction == self.streak else 1
+        self.streak = direction
+        if current < low or current > self._high:
+            needed = 1
+        else:
+            needed = self._up_samples if direction > 0 else self._down_samples
+        if self.count < needed:
+            return current, replicas, Reason.STABILIZING
+        if direction < 0:
+            return self._down(current, bounded), replicas, Reason.SCALE_DOWN
+        if seen.ready < current or seen.existing < current:
+            return current, replicas, Reason.NOT_PLACED
+        desired = self._up(current, bounded)
+        return desired, replicas, Reason.SCALE_UP if desired != current else Reason.SKIP_COST
+
+    def _up(self, current: int, bounded: int) -> int:
+        desired = min(bounded, current + (BIG if self._behaved else self._block.up_step.of(current)))
+        return desired if self._affordable is None else max(current, min(desired, self._affordable))
+
+    def _down(self, current: int, bounded: int) -> int:
+        return max(bounded, current - (BIG if self._behaved else self._block.down_step.of(current)))
 
     def _recommend(self, seen: Glance) -> _Recommended:
         current = seen.current
-        effective = float(current or 1)
+        effective = current or 1
         best, within = -1, False
         usable = missing = unasked = mixed = False
-        for place, target in enumerate(self._targets):
-            value, fault, each_replica = seen.values[place], seen.faults[place], seen.per_replica[place]
+        for target, value, fault, each_replica, no_down in zip(
+            self._targets, seen.values, seen.faults, seen.per_replica, seen.no_down, strict=True
+        ):
             mixed = mixed or each_replica
-            usable_pair = fault == 0 and 0.0 <= value < _INF
-            if seen.no_down[place] or (not usable_pair and fault != 2):
+            if no_down or fault == 1:
                 missing = True
-            if fault == 2:
-                unasked = True
-            if not usable_pair:
+            if fault:
+                unasked = unasked or fault == 2
+                continue
+            if not 0.0 <= value < _INF:
+                missing = True
                 continue
             usable = True
             total, each = (value * effective, value) if each_replica else (value, value / effective)
-            near = current > 0 and self._lower <= each / target <= self._upper
             if self._sleeps and total <= self._activation:
                 count, near = 0, False
+            elif current and self._lower <= each / target <= self._upper:
+                count, near = current, True
             else:
-                count = current if near else _ceil(total / target)
+                count, near = _ceil(total / target), False
             if count > best:
                 best, within = count, near
-        return _Recommended(max(best, 0), usable, missing, unasked, within, mixed)
+        return max(best, 0), usable, missing, unasked, within, mixed
 
-    def _windowed(self, seen: Glance, found: _Recommended, now: Micros) -> int:
-        wanted = found.replicas
+    def _windowed(self, seen: Glance, wanted: int, now: Micros, *, usable: bool) -> int:
         times = self._times
-        low = min(self._lows[bisect_right(times, now - self._up_window_us) :], default=NOTHING_LOW)
-        high = max(self._highs[bisect_right(times, now - self._down_window_us) :], default=NOTHING_HIGH)
-        low, high = min(low, wanted), max(high, wanted)
-        if found.usable and seen.reason is None:
+        low = high = wanted
+        if self._up_window_us and (known := self._lows[bisect_right(times, now - self._up_window_us) :]):
+            low = min(low, min(known))  # noqa: PLW3301 -- unpacking would copy
+        if self._down_window_us and (known := self._highs[bisect_right(times, now - self._down_window_us) :]):
+            high = max(high, max(known))  # noqa: PLW3301
+        if usable and seen.reason is None:
             self._append(now, wanted, wanted)
         else:
             self._append(now, NOTHING_HIGH, NOTHING_LOW)
@@ -190,34 +223,21 @@ class Single:
 
     def _standing(self, seen: Glance, found: _Recommended, direction: int) -> Reason | None:
         """Why nothing is counted: known before the equation, or no evidence for this direction."""
+        _, usable, missing, unasked, _, mixed = found
         if seen.reason is not None:
             return seen.reason
-        if seen.status is not Words.UP and seen.status is not Words.DEGRADED:
+        if seen.status in _STANDING:
             return _STANDING[seen.status]
-        if not found.usable:
-            return Reason.NOT_ASKED if found.unasked and not found.missing else Reason.SKIP_METRICS
-        if self._warmup_us > seen.youngest_us and found.mixed and direction != 0:
+        if not usable:
+            return Reason.NOT_ASKED if unasked and not missing else Reason.SKIP_METRICS
+        if self._warmup_us > seen.youngest_us and mixed and direction != 0:
             return Reason.WARMING
         if direction < 0:
-            if found.missing:
+            if missing:
                 return Reason.BLOCKED_DOWN
-            if found.unasked:
+            if unasked:
                 return Reason.NOT_ASKED
         return None
-
-    def _moving(self, seen: Glance, found: _Recommended, held: int, direction: int, *, outside: bool) -> Reason:
-        if direction == 0:
-            if held != found.replicas:
-                return Reason.WINDOW
-            if seen.current == 0 and found.replicas == 0 and self._low == 0:
-                return Reason.INACTIVE
-            return Reason.DEADBAND if found.within else Reason.AT_TARGET
-        needed = 1 if outside else self._up_samples if direction > 0 else self._down_samples
-        if self.count < needed:
-            return Reason.STABILIZING
-        if direction < 0:
-            return Reason.SCALE_DOWN
-        return Reason.NOT_PLACED if seen.ready < seen.current or seen.existing < seen.current else Reason.SCALE_UP
 
 
 def _ceil(quotient: float) -> int:

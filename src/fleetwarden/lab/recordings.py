@@ -1,162 +1,141 @@
-"""Recorded signals: from a CSV file, or a range of a Prometheus.  A gap stays a gap, never a zero."""
+"""Recorded signals, and the ticks at which a replay sees them.  A gap stays a gap, never a zero.
+
+A recording is what was measured, whoever measured it.  `at_ticks` makes of it what an autoscaler would have had in hand
+at each of its ticks, by the rules that hold live: a sample that is no number, absurd, too old or used before is none.
+"""
 
 from __future__ import annotations
 
-import csv
-import math
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
-from pathlib import Path
+from dataclasses import dataclass
 
-import httpx2
-import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
-from fleetwarden.domain.actions import Record
-from fleetwarden.domain.errors import Misconfigured, Problem, Retryable
+from fleetwarden.domain.errors import Misconfigured
+from fleetwarden.domain.identifiers import SECOND, Micros
+from fleetwarden.domain.signal_rules import VALUE_MAX
+from fleetwarden.domain.signals import AGE_MAX_S
 
-__all__ = ["POINTS_MAX", "Recording", "read_csv", "read_range"]
+__all__ = ["TICKS_MAX", "Recording", "Ticks", "at_ticks"]
 
-POINTS_MAX = 5_000_000
-RANGE_POINTS_MAX = 10_000  # Prometheus answers at most 11,000 a query
+TICKS_MAX = 5_000_000
+GAP = 1.5  # rows further apart than so many steps have a gap between them
 
-
-class Recording(Record):
-    """`times`: seconds since 1970, ascending; `values`: by signal, one a time, NaN where there is none."""
-
-    times: tuple[float, ...]
-    values: Mapping[str, tuple[float, ...]]
-
-    def __post_init__(self) -> None:
-        if any(later <= earlier for earlier, later in zip(self.times, self.times[1:], strict=False)):
-            raise Misconfigured("a recording's times have to grow from row to row")
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
-def read_csv(path: Path, signals: Sequence[str]) -> Recording:
-    """`time,value` (one signal), or `time` and a column for each signal; an empty cell is no sample.
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """`times`: ascending, since 1970; `values`: by signal, one a time, NaN where nothing was measured; `replicas`: how
+    many there were at the time, where that is known; `name`: what findings call it."""
 
-    Times are RFC 3339, or seconds since 1970 (or since any moment).  Raises Misconfigured with file and line.
+    name: str
+    times: Sequence[Micros]
+    values: Mapping[str, Sequence[float]]
+    replicas: Sequence[float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ticks:
+    """`values`: by signal, what a tick has in hand, NaN for no sample.  `unusable`: values that were no usable number;
+    `filled`: ticks that fell into gaps; `step_us`: the usual distance between two ticks."""
+
+    times: Ints
+    values: Mapping[str, Floats]
+    replicas: Floats | None
+    step_us: Micros
+    unusable: int
+    filled: int
+
+
+def at_ticks(recording: Recording, *, every_us: Micros | None = None, max_age_s: float = AGE_MAX_S) -> Ticks:
+    """What the ticks see.
+
+    Without `every_us` each row is a tick, and a gap gets ticks without a sample at the recording's own pace.  With it
+    there is a tick every so often, which sees the newest sample that is at most `max_age_s` old and was not used
+    before.  Raises Misconfigured for fewer than two rows, and for more than TICKS_MAX ticks.
     """
-    times: list[float] = []
-    columns: dict[str, list[float]] = {name: [] for name in signals}
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = csv.reader(file)
-            header = [one.strip() for one in next(rows, [])]
-            places = _places(header, signals, path)
-            for number, row in enumerate(rows, start=2):
-                if not row:
-                    continue
-                if len(row) != len(header):
-                    raise _wrong(path, number, f"{len(row)} cells, the header has {len(header)}")
-                times.append(_time(row[0], path, number))
-                for name, place in places.items():
-                    columns[name].append(_value(row[place], path, number))
-                if len(times) > POINTS_MAX:
-                    raise _wrong(path, number, f"more than {POINTS_MAX:,} rows")
-                if len(times) > 1 and times[-1] <= times[-2]:
-                    raise _wrong(path, number, "its time is not later than that of the row before")
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise Misconfigured(f"{path} cannot be read: {error}") from error
+    times = np.array(recording.times, np.int64)
     if len(times) < 2:
-        raise Misconfigured(f"{path} has no two rows of samples")
-    return Recording(times=tuple(times), values={name: tuple(column) for name, column in columns.items()})
+        raise Misconfigured(
+            f"{recording.name} has {len(times)} row{'' if len(times) == 1 else 's'} of samples",
+            hint="a replay needs two or more",
+        )
+    columns: dict[str, Floats] = {}
+    unusable = 0
+    for name, values in recording.values.items():
+        column = np.array(values, np.float64)
+        with np.errstate(invalid="ignore"):
+            fit = np.isfinite(column) & (column >= 0) & (column <= VALUE_MAX)
+        unusable += int((~fit & ~np.isnan(column)).sum())
+        columns[name] = np.where(fit, column, np.nan)
+    if all(bool(np.isnan(one).all()) for one in columns.values()):
+        raise Misconfigured(f"{recording.name} has no usable sample at all", hint="values are numbers of 0 or more")
+    replicas = None if recording.replicas is None else np.array(recording.replicas, np.float64)
+    gaps = np.sort(np.diff(times))
+    step = int(gaps[(len(gaps) - 1) // 2])  # of two in the middle the shorter: half of few rows may be gaps
+    if every_us is None:
+        return _row_by_row(recording.name, times, columns, replicas, step, unusable)
+    return _every(recording.name, times, columns, replicas, every_us, max_age_s, unusable)
 
 
-def _places(header: Sequence[str], signals: Sequence[str], path: Path) -> dict[str, int]:
-    if not header or header[0] != "time":
-        raise _wrong(path, 1, f"the first line is a header such as time,{','.join(signals)}")
-    if len(signals) == 1 and len(header) == 2 and header[1] in ("value", signals[0]):
-        return {signals[0]: 1}
-    lacking = [name for name in signals if name not in header]
-    if lacking:
-        raise _wrong(path, 1, f"no column {', '.join(lacking)}")
-    return {name: header.index(name) for name in signals}
+def _row_by_row(
+    name: str, times: Ints, columns: Mapping[str, Floats], replicas: Floats | None, step: Micros, unusable: int
+) -> Ticks:
+    gaps = np.diff(times)
+    lacking = np.where(gaps > GAP * step, np.rint(gaps / step).astype(np.int64) - 1, 0)
+    filled = int(lacking.sum())
+    _few_enough(name, len(times) + filled)
+    if filled:
+        places = np.arange(len(times)) + np.concatenate(([0], np.cumsum(lacking)))
+        total = len(times) + filled
+        rows = np.repeat(np.arange(len(times)), np.concatenate((lacking + 1, [1])))
+        offset = np.arange(total) - places[rows]
+        spread = np.concatenate((gaps / (lacking + 1), [0.0]))
+        full = times[rows] + np.rint(offset * spread[rows]).astype(np.int64)
+        seen = offset == 0
+        columns = {key: np.where(seen, one[rows], np.nan) for key, one in columns.items()}
+        replicas = None if replicas is None else replicas[rows]
+        times = full
+    return Ticks(times=times, values=columns, replicas=replicas, step_us=step, unusable=unusable, filled=filled)
 
 
-def _time(text: str, path: Path, line: int) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        pass
-    try:
-        moment = datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise _wrong(path, line, f"{text!r} is no time") from None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+def _every(
+    name: str,
+    times: Ints,
+    columns: Mapping[str, Floats],
+    replicas: Floats | None,
+    every: Micros,
+    max_age_s: float,
+    unusable: int,
+) -> Ticks:
+    count = int((times[-1] - times[0]) // every) + 1
+    _few_enough(name, count)
+    if count < 2:
+        raise Misconfigured(
+            f"{name} is shorter than one interval of {every / SECOND:g} s", hint="give a shorter --every, or none"
+        )
+    ticks = times[0] + np.arange(count, dtype=np.int64) * every
+    found: dict[str, Floats] = {}
+    none = np.ones(count, np.bool_)
+    for key, column in columns.items():
+        fit = np.flatnonzero(~np.isnan(column))
+        place = np.searchsorted(times[fit], ticks, side="right") - 1
+        there = place >= 0
+        fresh = there & np.concatenate(([True], place[1:] != place[:-1]))
+        chosen = fit[np.maximum(place, 0)]
+        usable = fresh & (ticks - times[chosen] <= int(max_age_s * SECOND))
+        found[key] = np.where(usable, column[chosen], np.nan)
+        none &= ~usable
+    held = None if replicas is None else replicas[np.searchsorted(times, ticks, side="right") - 1]
+    return Ticks(times=ticks, values=found, replicas=held, step_us=every, unusable=unusable, filled=int(none.sum()))
 
 
-def _value(text: str, path: Path, line: int) -> float:
-    if not text.strip():
-        return math.nan
-    try:
-        return float(text)
-    except ValueError:
-        raise _wrong(path, line, f"{text!r} is no number") from None
-
-
-def _wrong(path: Path, line: int, reason: str) -> Misconfigured:
-    return Misconfigured(f"{path} cannot be used", [Problem(str(path), line, reason)])
-
-
-class _Matrix(msgspec.Struct):
-    metric: dict[str, str] = {}
-    values: list[tuple[float, str]] = []
-
-
-class _Data(msgspec.Struct):
-    result: list[_Matrix] = []
-
-
-class _Answer(msgspec.Struct):
-    status: str = ""
-    data: _Data = msgspec.field(default_factory=_Data)
-    error: str = ""
-
-
-def read_range(
-    url: str, queries: Mapping[str, tuple[str, str]], service: str, *, start: float, end: float, step_s: float
-) -> Recording:
-    """`queries`: by signal, the query and its label of the service ("": it answers for one).
-
-    Raises Retryable if the server cannot be asked, Misconfigured if it answers nothing.
-    """
-    times = [start + number * step_s for number in range(int((end - start) / step_s) + 1)]
-    values: dict[str, list[float]] = {}
-    with httpx2.Client(timeout=30.0, trust_env=False) as client:
-        for signal, (query, label) in queries.items():
-            found: dict[int, float] = {}
-            for first in range(0, len(times), RANGE_POINTS_MAX):
-                part = times[first : first + RANGE_POINTS_MAX]
-                found |= _asked(client, url, query, label, service, part, step_s, start)
-            values[signal] = [found.get(number, math.nan) for number in range(len(times))]
-    if all(math.isnan(one) for column in values.values() for one in column):
-        raise Misconfigured(f"{url} has nothing for {service} in that range")
-    return Recording(times=tuple(times), values={name: tuple(column) for name, column in values.items()})
-
-
-def _asked(
-    client: httpx2.Client,
-    url: str,
-    query: str,
-    label: str,
-    service: str,
-    part: Sequence[float],
-    step_s: float,
-    start: float,
-) -> dict[int, float]:
-    form = {"query": query, "start": f"{part[0]:.3f}", "end": f"{part[-1]:.3f}", "step": f"{step_s:g}"}
-    try:
-        response = client.post(f"{url.rstrip('/')}/api/v1/query_range", data=form)
-        answer = msgspec.json.decode(response.content, type=_Answer)
-    except (httpx2.HTTPError, msgspec.MsgspecError) as error:
-        raise Retryable(f"{url} cannot be asked: {type(error).__name__}: {error}"[:300]) from error
-    if answer.status != "success":
-        raise Retryable(f"{url} answered {response.status_code}: {answer.error}"[:300])
-    found: dict[int, float] = {}
-    for series in answer.data.result:
-        if label and series.metric.get(label) != service:
-            continue
-        for at, text in series.values:
-            place = round((at - start) / step_s)
-            found[place] = found.get(place, 0.0) + float(text)
-    return found
+def _few_enough(name: str, ticks: int) -> None:
+    if ticks > TICKS_MAX:
+        raise Misconfigured(
+            f"{name} would be {ticks:,} ticks, at most {TICKS_MAX:,} can be replayed",
+            hint="take a part of it, or a longer --every; times in milliseconds look like this, too",
+        )

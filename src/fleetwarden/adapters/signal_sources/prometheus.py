@@ -159,14 +159,17 @@ class PrometheusSource:
         return lambda: self._ask(expression(definition))
 
     def _ask(self, query: str) -> _Answer:
-        """One request, bounded in time as a whole and in bytes.  Raises Retryable with what went wrong."""
-        end = time.monotonic() + QUERY_S
+        """One instant query, bounded in time as a whole and in bytes.  Raises Retryable with what went wrong."""
+        form = {"query": query, "timeout": f"{QUERY_S:g}s"}
+        return self._decoded(*self.fetch("/api/v1/query", form, within_s=QUERY_S))
+
+    def fetch(self, path: str, form: Mapping[str, str], *, within_s: float) -> tuple[int, bytes]:
+        """POST one form: the status and the whole body.  Raises Retryable with what went wrong."""
+        end = time.monotonic() + within_s
+        late = f"{self.name} has not answered within {within_s:g} s"
         try:
             request = self._session().stream(
-                "POST",
-                f"{self._spec.url}/api/v1/query",
-                data={"query": query, "timeout": f"{QUERY_S:g}s"},
-                headers=self._headers(),
+                "POST", f"{self._spec.url}{path}", data=dict(form), headers=self._headers(), timeout=within_s
             )
             with request as response:
                 body = bytearray()
@@ -175,10 +178,10 @@ class PrometheusSource:
                     if len(body) > ANSWER_BYTES_MAX:
                         raise Retryable(f"{self.name} answers more than {ANSWER_BYTES_MAX} bytes")
                     if time.monotonic() > end:
-                        raise Retryable(f"{self.name} has not answered within {QUERY_S:g} s", code="timed_out")
-                return self._decoded(response.status_code, bytes(body))
+                        raise Retryable(late, code="timed_out")
+                return response.status_code, bytes(body)
         except httpx2.TimeoutException as error:
-            raise Retryable(f"{self.name} has not answered within {QUERY_S:g} s", code="timed_out") from error
+            raise Retryable(late, code="timed_out") from error
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
             raise Retryable(f"{self.name} cannot be asked: {type(error).__name__}: {error}"[:300]) from error
 
