@@ -89,7 +89,7 @@ BLOCKS: list[Mapping[str, Any]] = [
 
 
 @pytest.mark.req("ASC-14")
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.sampled_from(BLOCKS), st.integers(0, 2**32), st.integers(0, 12))
 def test_a_replay_is_what_the_autoscalers_own_parts_make_of_it(fields: Any, seed: int, first: int) -> None:
     one, chance = block(**fields), Random(seed)
