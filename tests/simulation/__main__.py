@@ -11,16 +11,20 @@ import time
 
 from tests.simulation.history import Verdict, run
 from tests.simulation.planted import FAULTS, Planted
+from tests.simulation.planted_intents import INTENTS
+from tests.simulation.planted_wishes import WISHES
 from tests.simulation.telling import quiet, told
+
+ALL = (*FAULTS, *WISHES, *INTENTS)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--until", type=int, help="run all seeds up to this one, it excluded")
-    parser.add_argument("--fault", choices=sorted(fault.__name__ for fault in FAULTS), help="plant this fault")
+    parser.add_argument("--fault", choices=sorted(fault.__name__ for fault in ALL), help="plant this fault")
     args = parser.parse_args()
-    faults = {fault.__name__: fault for fault in FAULTS}
+    faults = {fault.__name__: fault for fault in ALL}
     quiet()
 
     def one(seed: int, *, whole: bool) -> Verdict:

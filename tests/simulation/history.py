@@ -55,7 +55,10 @@ STUBBORN_MAX = 4  # calls that a stubborn service refuses; the calm is longer th
 CALM_MAX_S = 3600.0
 CARE_S = 15.0
 HOT = frozenset(
-    {"extend_lease!", "observed", "commit_1?", "commit_1!", "call", "effect", "sent", "answer", "commit_2?"}
+    {
+        *("extend_lease!", "observed", "commit_1?", "commit_1!", "call", "effect", "sent", "answer", "commit_2?"),
+        *("signals", "put_intents?", "put_intents!", "authorise_intents?", "authorise_intents!"),
+    }
 )
 HEAT = 8  # how much likelier a crash or a stall is there, where it hurts
 OPEN_STATES = (OutboxState.PREPARED, OutboxState.RUNNING, OutboxState.RECOVERY_PENDING)

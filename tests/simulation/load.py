@@ -39,8 +39,9 @@ if TYPE_CHECKING:
 
 __all__ = ["EVERY", "MOVING", "Load", "SimSignals", "contracted", "with_load"]
 
-EVERY, TURN = 6, 4
-CHANCE = 0.35  # of what happens in the world, how much is about load
+EVERY, TURN = 8, 4
+ACTS = (*("jump",) * 10, *("drop",) * 6, "declare", "pause", "override", *("clear",) * 3, "by hand")
+CHANCE = 0.5  # of what happens in the world, how much is about load
 TARGET = 10.0
 MOVING = (
     IntentState.PROPOSED,
@@ -120,6 +121,8 @@ class Load:
             for name, block in self.blocks.items()
             for target in block.signals
         }
+        self.chance = CHANCE
+        self.acts: tuple[str, ...] = ACTS
         self.trouble = self.rng.choice((0.1, 0.3, 0.5))
         self.newest: dict[Pair, Micros] = {}  # when the newest good sample of each pair was measured
 
@@ -146,14 +149,19 @@ class Load:
     def act(self) -> bool:
         """Perhaps load changes, or somebody meddles with a service that follows it; returns whether."""
         rng, history = self.rng, self._history
-        if not self.busy or rng.random() >= CHANCE:
+        if not self.busy or rng.random() >= self.chance:
             return False
         name = rng.choice(list(self.blocks))
-        what = rng.choice((*("jump",) * 6, *("drop",) * 4, "declare", "pause", "override", "override", "clear"))
+        what = rng.choice(self.acts)
+        if self.blocks[name].paused and rng.random() < 0.6:
+            what = "pause"  # which ends it
         if what in ("jump", "drop"):
             self._jump(name, 1 if what == "drop" else 8)
         elif what in ("declare", "pause"):
-            self._declare(name, what)
+            self.declare(name, what)
+        elif history.planes and what == "by hand":
+            plane, count = rng.choice(history.planes), rng.randint(1, 5)
+            history.people.spawn(plane, "scale", lambda: history.people.scale(plane, name, count))
         elif history.planes:
             plane, act = rng.choice(history.planes), history.others.set if what == "override" else history.others.clear
             history.people.spawn(plane, f"{what}-count", lambda: act(plane, name))
@@ -168,7 +176,8 @@ class Load:
                 self.demand[service, signal] = TARGET * self.rng.randint(0, most) + self.rng.choice((0.0, 0.3, 5.0))
         self._history.journal.line(f"load of {name} is {[v for (of, _), v in self.demand.items() if of == name]}")
 
-    def _declare(self, name: str, what: str) -> None:
+    def declare(self, name: str, what: str) -> None:
+        """A block is declared anew: other bounds, or paused, or not any more."""
         rng, files = self.rng, self._history.files
         block = self.blocks[name]
         if files.current().fleet.error:
@@ -219,7 +228,8 @@ class Load:
         if service.mode is not Mode.LIVE:
             return True
         if block.controller_mode != "native":
-            return not started or all(slots.values()) or not slots
+            stopped = service.desired is DesiredState.STOPPED  # which is the other controller's to do
+            return stopped or not started or all(slots.values())
         if service.desired is DesiredState.STOPPED:
             return not any(slots.values())
         if service.replicas == 0 and not started:

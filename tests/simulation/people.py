@@ -127,6 +127,23 @@ class People:
         [answer] = plane.gate.admit([request], fence=None)
         self._history.journal.line(f"{by} asked for {kind} {service.name}: {answer.answer.value}, {answer.reason}")
 
+    def scale(self, plane: SimPlane, name: str, count: int) -> None:
+        """A person sets the count of a service that follows load, once and by hand."""
+        service = self._history.files.current().last_good_fleet.services[name]
+        if service.mode is Mode.OBSERVE:
+            return
+        request = a_request(
+            service,
+            kind=Kind.SCALE,
+            params={"replicas": count},
+            key=plane.ids.new(),
+            source=Source.OPERATOR,
+            requested_by="olga",
+            reason="by hand",
+        )
+        [answer] = plane.gate.admit([request], fence=None)
+        self._history.journal.line(f"olga scales {name} to {count}: {answer.answer.value}, {answer.reason}")
+
     # ---------------------------------------------------------------------------------------- unknown outcomes
     def settle(self, plane: SimPlane) -> None:
         """Settle an unknown outcome by the truth, as far as anybody can know it; perhaps too early."""

@@ -20,6 +20,7 @@ SHOWN = 3  # failing histories that one block tells in full
 
 
 @pytest.mark.req(
+    "AUT-2", "AUT-4", "AUT-5", "AUT-6", "AUT-9", "AUT-11", "AUT-13", "AUT-18", "AUT-23",
     "AUT-7", "AUT-8", "AUT-10", "AUT-14", "AUT-15", "AUT-16", "AUT-20", "AUT-24",
     "PRO-1", "PRO-3", "PRO-5", "PRO-6", "PRO-7", "PRO-8", "PRO-9", "PRO-10", "PRO-11", "PRO-12", "PRO-14", "PRO-15",
     "POL-3", "POL-6", "POL-7", "POL-8", "POL-12", "POL-21",

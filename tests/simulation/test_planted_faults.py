@@ -10,14 +10,18 @@ import pytest
 from tests.simulation.history import run
 from tests.simulation.plan import draw
 from tests.simulation.planted import FAULTS
+from tests.simulation.planted_intents import INTENTS
 from tests.simulation.planted_wishes import WISHES
 from tests.simulation.telling import told
 
 HISTORIES_MAX = 400
 
 
-@pytest.mark.req("PRO-1", "PRO-3", "PRO-5", "PRO-6", "PRO-7", "PRO-8", "PRO-9", "PRO-10", "PRO-12", "PRO-14", "PRO-15")
-@pytest.mark.parametrize("fault", [*FAULTS, *WISHES], ids=lambda fault: fault.__name__)
+@pytest.mark.req(
+    "PRO-1", "PRO-2", "PRO-3", "PRO-5", "PRO-6", "PRO-7", "PRO-8", "PRO-9", "PRO-10", "PRO-12", "PRO-13", "PRO-14",
+    "PRO-15", "AUT-4", "AUT-6", "AUT-11", "AUT-13", "AUT-18",
+)  # fmt: skip
+@pytest.mark.parametrize("fault", [*FAULTS, *WISHES, *INTENTS], ids=lambda fault: fault.__name__)
 def test_the_missing_fence_is_caught(fault) -> None:
     for seed in range(HISTORIES_MAX):
         verdict = run(seed, fault())

@@ -146,11 +146,11 @@ class Hosts:
 
 
 class Racer:
-    """A process of its own with a gate over the database, told round by round what to ask for."""
+    """A process of its own over the database, told round by round what to ask for; by default with a gate."""
 
-    def __init__(self, url: str, name: str) -> None:
+    def __init__(self, url: str, name: str, module: str = "racer") -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.acceptance.planes.racer", url, name],
+            [sys.executable, "-m", f"tests.acceptance.planes.{module}", url, name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
