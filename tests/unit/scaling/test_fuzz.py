@@ -43,9 +43,23 @@ DECLARED = Definition(
     scope=SignalScope.SERVICE,
     aggregation=Aggregation.FLEET_TOTAL,
 )
-GOOD, MISSING, UNANSWERED, NAN, INFINITE, MINUS, NEGATIVE, ABSURD, STALE, SKEWED, REPLAYED, SERVICE, UNIT, MEAN = range(
-    14
-)
+(
+    GOOD,
+    MISSING,
+    UNANSWERED,
+    NAN,
+    INFINITE,
+    MINUS,
+    NEGATIVE,
+    ABSURD,
+    STALE,
+    SKEWED,
+    REPLAYED,
+    SERVICE,
+    UNIT,
+    MEAN,
+    AGAIN,
+) = range(15)
 
 
 def block() -> ScalingBlock:
@@ -88,7 +102,8 @@ def offered(kind: int, pair: Pair, value: float, at: Micros, last: Micros) -> Re
         ABSURD: {"value": 1e300},
         STALE: {"observed_at": at - 121 * SECOND},
         SKEWED: {"observed_at": at + 31 * SECOND},
-        REPLAYED: {"observed_at": last},
+        REPLAYED: {"observed_at": last - SECOND},
+        AGAIN: {"observed_at": last},  # the time of the last good one: nothing was measured since
         SERVICE: {"service": "another"},
         UNIT: {"unit": "bytes"},
         MEAN: {"aggregation": Aggregation.PER_REPLICA},
@@ -115,7 +130,7 @@ class World:
         verdicts = evaluate(self.table, sight.columns, self.memory, at)
         moved = verdicts.desired != self.counts
         self.counts = np.where(moved, verdicts.desired, self.counts)
-        self.memory.consume(int(row) for row in np.flatnonzero(moved))
+        self.memory.consume({int(row): self.table.pairs_of(int(row)) for row in np.flatnonzero(moved)})
         return self.counts.copy()
 
 
@@ -147,16 +162,17 @@ def test_nothing_shrinks_on_a_bad_sample_nobody_suffers_for_another_and_real_dro
         at = START + number * STEP
         jumps = chance.random(SERVICES) < 0.1
         demand = np.where(jumps, TARGET * chance.integers(1, 10, SERVICES), demand)
-        kinds = np.where(dirty & (chance.random(SERVICES) < 0.4), chance.integers(1, MEAN + 1, SERVICES), GOOD)
+        kinds = np.where(dirty & (chance.random(SERVICES) < 0.4), chance.integers(1, AGAIN + 1, SERVICES), GOOD)
         if number == 0:
-            kinds = np.where(kinds == REPLAYED, MISSING, kinds)
+            kinds = np.where(np.isin(kinds, (REPLAYED, AGAIN)), MISSING, kinds)
+        kinds = np.where((kinds == AGAIN) & (at - last > 120 * SECOND), STALE, kinds)  # it is as old as it says
         told = {
             pair: reading
             for row, pair in enumerate(all_of_them.pairs)
             if (reading := offered(int(kinds[row]), pair, float(demand[row]), at, int(last[row]))) is not None
         }
         last = np.where(kinds == GOOD, at, last)
-        row_of_good = np.where(kinds == GOOD, row_of_good + 1, 0)
+        row_of_good = np.where(kinds == GOOD, row_of_good + 1, np.where(kinds == AGAIN, row_of_good, 0))
         before = all_of_them.counts
         after = all_of_them.tick(told, at)
         fewer = after < before
