@@ -160,6 +160,7 @@ def test_a_query_rotated_out_of_its_batch_changes_no_run(timed: Bench) -> None:
     world.tick()
     world.signals.set_error("web", "q", SampleFault.NOT_ASKED, "the other half's turn")
     world.tick()
+    assert world.code() == "not_asked"
     world.load(45)
     world.tick()
     assert verdicts(timed) == [(2, 5, 5, "scale_up")]
@@ -194,3 +195,15 @@ def test_runs_are_kept_for_thirty_days(timed: Bench) -> None:
     assert prune(timed.store) == 2
     assert [one.until for one in runs(timed)] == [None]
     assert msgspec.structs.asdict(runs(timed)[0])["number"] == 3
+
+
+@pytest.mark.req("ASC-19")
+def test_a_tick_between_two_measurements_changes_no_run(timed: Bench) -> None:
+    world = Scaling(timed, observed())
+    world.signals.set("web", "q", 45, observed_at=timed.clock.now())
+    world.tick()
+    world.tick()  # the same sample once more
+    assert world.code() == "no_news"
+    world.load(45)
+    world.tick()
+    assert verdicts(timed) == [(2, 5, 5, "scale_up")]
