@@ -5,6 +5,11 @@ Reads only.  The chain is told as it stands in the store: what a step has not le
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+import msgspec
+
 from fleetwarden.app import views
 from fleetwarden.app.identity import Caller, Role, require
 from fleetwarden.domain.contract.lifecycle import (
@@ -21,10 +26,13 @@ from fleetwarden.domain.errors import NotFound
 from fleetwarden.domain.identifiers import JsonValue, parse_id, plain, rfc3339, show_id
 from fleetwarden.domain.lifecycles import IntentState, OutboxState
 from fleetwarden.ports.intents import IntentRow
-from fleetwarden.ports.stores import Page, Store, Tx
+from fleetwarden.ports.stores import JournalEntry, Page, Store, Tx, WorkItem
 
 __all__ = ["Lineages", "intent_view"]
 
+T = TypeVar("T", WorkItem, JournalEntry)
+
+LIMIT = 500
 _DIGEST_PREFIX = "sha256:"
 _PHASES = {
     OutboxState.PREPARED: ExecutionPhase.PREPARED,
@@ -100,7 +108,7 @@ class Lineages:
         record = None if row.action_seq is None else tx.outbox.get(row.action_seq)
         executions = [] if record is None else tx.executions.of_action(record.seq)
         watch = None if record is None else _watch(tx, record.id, row.intent.service)
-        notices = [] if record is None else _notices(tx, row, record.id)
+        notices = _notices(tx, row, "" if record is None else record.id)
         return {
             "id": row.id,
             "at": rfc3339(row.moved_at),
@@ -130,18 +138,28 @@ def _outcome(row: IntentRow) -> JsonValue:
 
 def _watch(tx: Tx, action: str, service: str) -> JsonValue:
     key = f"deploy_watch:{action}"
-    found = [one for one in tx.work.list(Page(target=service, kind="deploy_watch", limit=100)) if one.key == key]
-    return views.work(found[0]) if found else None
+    page = Page(target=service, kind="deploy_watch", limit=LIMIT)
+    return next((views.work(one) for one in _all(tx.work.list, page) if one.key == key), None)
 
 
 def _notices(tx: Tx, row: IntentRow, action: str) -> list[JsonValue]:
-    page = Page(target=row.intent.service, kind="notice", since=row.intent.created_at, limit=200)
-    named = {row.id, action, row.intent.decision_id}
+    """Those that name it, its decision or its action, newest first."""
+    page = Page(target=row.intent.service, kind="notice", since=row.intent.created_at, limit=LIMIT)
+    named = {row.id, action, row.intent.decision_id} - {""}
     return [
         views.journal(one)
-        for one in tx.journal.list(page)
+        for one in _all(tx.journal.list, page)
         if named & {str(value) for value in one.detail.values() if isinstance(value, str)}
     ]
+
+
+def _all(ask: Callable[[Page], Sequence[T]], page: Page) -> Iterator[T]:
+    """Page after page, so that a long history hides nothing."""
+    while found := ask(page):
+        yield from found
+        if len(found) < page.limit:
+            return
+        page = msgspec.structs.replace(page, before=found[-1].seq)
 
 
 def _contract(tx: Tx, row: IntentRow) -> dict[str, JsonValue]:
