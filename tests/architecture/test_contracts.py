@@ -9,6 +9,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from tests.architecture.test_tidy import PACKAGE, ROOT, modules, name_of, parsed
 
 NOT_FOR_THE_DOMAIN = {
@@ -26,6 +28,7 @@ PLANTED = {
     "controllers-reach-through-ports": ("controllers/planted.py", "import fleetwarden.adapters"),
     "one-executor": ("controllers/planted.py", "import fleetwarden.ports.actuation"),
     "autoscaler-cannot-act": ("controllers/autoscaler.py", "import fleetwarden.controllers.planted"),
+    "engine-local-writes-no-intent": ("store/commit_queue.py", "import fleetwarden.store.intents"),
     "sql-in-store": ("app/planted.py", "import sqlalchemy"),
     "entry-points-translate": ("web/planted.py", "import fleetwarden.store"),
     "pydantic-at-the-edge": ("app/planted.py", "import pydantic"),
@@ -39,6 +42,7 @@ def test_the_import_contracts_hold() -> None:
     assert found.returncode == 0, found.stdout + found.stderr
 
 
+@pytest.mark.req("CON-2")
 def test_each_contract_notices_what_it_forbids(tmp_path: Path) -> None:
     """All faults are planted at once in a copy; each contract then has to be reported as broken."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
