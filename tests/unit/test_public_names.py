@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fleetwarden import autoscaler, contract, signals, wiring
+from fleetwarden import autoscaler, contract, notify, signals, wiring
+from fleetwarden.app import injection
 from fleetwarden.app.bootstrap import Plane
 from fleetwarden.app.settings import load_settings
 from fleetwarden.testing import FakeClock, FakeSubstrate
@@ -26,6 +27,7 @@ NAMES = {
     "autoscaler": ("autoscale_fleet", "fleet_autoscale_subscription", "AutoscaleEvaluation", "recommend"),
     "reconciler": ("ReconcileReport",),
     "health": ("FleetHealthEvidence",),
+    "notify": ("Notifier", "Notice", "send_notification", "set_default_notifier"),
     "wiring": ("set_fleet_actuator", "set_fleet_observer", "set_scaling_signal_provider", "set_default_notifier"),
 }  # fmt: skip
 
@@ -107,3 +109,32 @@ def test_a_catalogue_is_checked_as_a_whole() -> None:
         units={"web": unit}, registrations=contract.registrations_for(unit),
     )  # fmt: skip
     assert {one.code for one in contract.check(made)} == {"capacity", "quota"}
+
+
+class Pager:
+    """A notifier of one's own that fails at its second notice."""
+
+    name = "pager"
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def notify(self, notice: notify.Notice) -> bool:
+        self.heard.append(notice.summary)
+        if len(self.heard) > 1:
+            raise RuntimeError("no line")
+        return True
+
+
+@pytest.mark.req("RUN-16")
+def test_a_notice_of_ones_own_goes_where_a_planes_notices_go() -> None:
+    pager = Pager()
+    told = notify.Notice(severity="warning", subject="shop", summary="the till is open")
+    try:
+        assert notify.send_notification(told)  # to the log, while nothing was set
+        notify.set_default_notifier(pager)
+        assert notify.send_notification(told)
+        assert not notify.send_notification(told)  # a delivery that fails raises nothing
+    finally:
+        injection.reset()
+    assert pager.heard == ["the till is open"] * 2

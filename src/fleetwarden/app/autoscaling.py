@@ -69,6 +69,7 @@ class Autoscaling:
             acting=acting,
             actions_max=settings.fleet_reconciler_max_actions,
             max_age_s=settings.intent_max_age_s,
+            skew_s=settings.ledger_skew_s,
         )
         self.reactive = Reactive(store, wakes)
         file = self.sources.file

@@ -227,7 +227,8 @@ def _scaling_would_change(item: views.Item, service: Service) -> list[str]:
     if code in ("skip_metrics", "blocked_down"):
         return ["every signal has a fresh sample (fleetwarden signals check)"]
     if code == "stabilizing":
-        left = told["needed"] - told["samples"]
+        needed = block.up_samples if told["streak"] == "up" else block.down_samples  # a stored row does not say
+        left = max(1, needed - told["samples"])
         return [f"{left} more sample{'' if left == 1 else 's'} in a row say the same"]
     if code == "skip_override":
         return [f"the override ends (fleetwarden override clear {service.name})"]

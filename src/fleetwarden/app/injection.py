@@ -9,22 +9,29 @@ from __future__ import annotations
 import time
 from threading import Lock
 
+import structlog
+
+from fleetwarden.adapters.notify import JournalNotifier
 from fleetwarden.adapters.signal_sources.one_by_one import as_provider
 from fleetwarden.domain.errors import Misconfigured
 from fleetwarden.ports.actuation import FleetActuator
 from fleetwarden.ports.observation import FleetObserver
 from fleetwarden.ports.signals import ScalingSignalProvider, SignalProvider
-from fleetwarden.ports.system import Notifier
+from fleetwarden.ports.system import Notice, Notifier
 
 __all__ = [
     "Injected",
     "injected",
     "reset",
+    "send_notification",
     "set_default_notifier",
     "set_fleet_actuator",
     "set_fleet_observer",
     "set_scaling_signal_provider",
 ]
+
+
+log = structlog.get_logger(__name__)
 
 
 class Injected:
@@ -68,6 +75,19 @@ def set_default_notifier(notifier: Notifier) -> None:
     _require(notifier, ("name", "notify"))
     with _lock:
         _set.notifier = notifier
+
+
+def send_notification(notice: Notice) -> bool:
+    """Deliver a notice of your own as a plane does: through the notifier that was set, else to the log.
+
+    Returns whether it was delivered; a notifier that raises has not delivered.  Nothing is written to a store.
+    """
+    notifier = injected().notifier or JournalNotifier()
+    try:
+        return bool(notifier.notify(notice))
+    except Exception:  # a notifier is anybody's code, and its failure is only a notice that was not delivered
+        log.exception("notifier failed", notifier=notifier.name)
+        return False
 
 
 def set_scaling_signal_provider(provider: SignalProvider) -> None:

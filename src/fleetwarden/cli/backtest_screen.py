@@ -19,7 +19,6 @@ __all__ = ["show"]
 BARS = " ▁▂▃▄▅▆▇█"
 BARS_SHOWN = 60
 ACTIONS_SHOWN = 12
-REASONS_SHOWN = 4
 
 
 def show(screen: Screen, found: Comparison) -> None:
@@ -60,7 +59,7 @@ def _bar(count: int, top: int) -> str:
 
 
 def _changes(screen: Screen, name: str, run: Backtest) -> None:
-    reasons = ", ".join(f"{code} {number:,}" for code, number in list(run.reasons.items())[:REASONS_SHOWN])
+    reasons = ", ".join(f"{code} {number:,}" for code, number in run.reasons.items())
     screen.line(f"{name}: {len(run.actions):,} changes; ticks by reason: {reasons}")
     shown_now = run.actions if len(run.actions) <= ACTIONS_SHOWN else run.actions[: ACTIONS_SHOWN - 2]
     for one in shown_now:

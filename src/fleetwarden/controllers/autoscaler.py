@@ -50,7 +50,8 @@ SIGNALS = "signals"
 
 class Autoscaler:
     """Runs ticks.  `acting`: substrates that may act; elsewhere intents are dry runs.  `declared`: what each signal of
-    a service is declared as; `max_age_s`: how long an accepted intent may wait."""
+    a service is declared as; `max_age_s`: how long an accepted intent may wait; `skew_s`: how far ahead a ledger's
+    time may lie before a cooldown counts as unknown."""
 
     def __init__(
         self,
@@ -65,6 +66,7 @@ class Autoscaler:
         acting: frozenset[str],
         actions_max: int,
         max_age_s: float = 300.0,
+        skew_s: float = 5.0,
     ) -> None:
         self._store = store
         self._configuration = configuration
@@ -75,7 +77,7 @@ class Autoscaler:
         self._declared = declared
         self._actions_max = actions_max
         self._max_age_s = max_age_s
-        self._movers = Movers(store, acting, declared=declared)
+        self._movers = Movers(store, acting, declared=declared, skew_s=skew_s)
         self._rows = Rows(store)
         self.shadowing, self._missing = Shadowing(store), MissingWatch(store)
         self._lock = Lock()
@@ -190,9 +192,7 @@ class Autoscaler:
         self._since = now
         if since == 0:
             return
-        page = Page(kind="scale_service", since=since, limit=500)
-        done = self._store.read(lambda tx: tx.executions.list(page))
-        rows = (self._table.index.get(one.target) for one in done if one.ok and not one.dry_run)
+        rows = map(self._table.index.get, self._store.read(lambda tx: _scaled_since(tx, since)))
         self._memory.consume({row: self._table.pairs_of(row) for row in rows if row is not None})
 
     def _signals(self, now: Micros) -> Mapping[Pair, Reading]:
@@ -234,7 +234,8 @@ class Autoscaler:
         movers: dict[str, Mover] = {}
         puts: dict[str, Put] = {}
         left, number = self._actions_max, 0
-        while left > 0 and number < len(rows) and len(puts) < CHUNK * CHUNKS_MAX:
+        most = max(CHUNK * CHUNKS_MAX, left)  # a raised budget is used up
+        while left > 0 and number < len(rows) and len(puts) < most:
             chunk, number = rows[number : number + CHUNK], number + CHUNK
             found = self._movers.find(table, services, look, sight, verdicts, chunk)
             movers |= found
@@ -314,3 +315,15 @@ class Autoscaler:
         self._store.transact("autoscale_report", run)
         log.info("tick", status=report.status, verdicts=len(report.verdicts), deferred=report.deferred)
         return report
+
+
+def _scaled_since(tx: Tx, since: Micros) -> set[str]:
+    """Whose count was really changed since then, however many there are."""
+    found: set[str] = set()
+    page = Page(kind="scale_service", since=since, limit=500)
+    while done := tx.executions.list(page):
+        found.update(one.target for one in done if one.ok and not one.dry_run)
+        if len(done) < page.limit:
+            break
+        page = msgspec.structs.replace(page, before=done[-1].seq)
+    return found

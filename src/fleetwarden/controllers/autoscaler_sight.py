@@ -131,4 +131,4 @@ def _too_thin(sample: Sample, seen: ObservedService | None) -> bool:
         return True
     if sample.version and seen.version and sample.version != seen.version:
         return True
-    return sample.aggregation is Aggregation.PER_REPLICA and 1 < sample.series < seen.ready
+    return sample.aggregation is Aggregation.PER_REPLICA and 0 < sample.series < seen.ready

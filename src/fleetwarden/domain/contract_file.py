@@ -178,9 +178,8 @@ def _read_workload(own: Findings, name: str, node: Node) -> WorkloadClass | None
     most = whole(own, f"{about}.max_units", keys["max_units"], 1, UNITS_MAX) if "max_units" in keys else None
     burst = whole(own, f"{about}.burst_units", keys["burst_units"], 0, most or 0) if "burst_units" in keys else 0
     concurrency = whole(own, f"{about}.concurrency", keys["concurrency"], 1, most or 1) if "concurrency" in keys else 1
-    lifecycles = [one.value for one in Cadence if one is not Cadence.ENGINE_LOCAL]
-    cadence = (
-        word(own, f"{about}.cadence", keys["cadence"], lifecycles)
+    cadence = (  # nothing adjusts units at another pace yet, and a word that changes nothing is refused
+        word(own, f"{about}.cadence", keys["cadence"], [Cadence.SERVICE_REPLICA.value])
         if "cadence" in keys
         else Cadence.SERVICE_REPLICA.value
     )

@@ -79,7 +79,7 @@ class Sample(Record):
     scope: SignalScope
     observed_at: Micros
     version: str = ""  # of the instances that it comes from, where the source knows
-    series: int = 1  # how many series were summed or averaged
+    series: int = 0  # how many series it was made of; 0: nobody counted them
 
 
 class SampleFault(StrEnum):

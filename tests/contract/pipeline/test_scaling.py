@@ -109,7 +109,7 @@ def test_without_an_accepted_intent_the_reconciler_leaves_the_count_alone(timed:
         assert (world.count(), timed.records()) == (4, [])
 
 
-@pytest.mark.req("AUT-13", "ASC-6", "ASC-20", "ORC-5", "PRO-4")
+@pytest.mark.req("AUT-13", "ASC-6", "ASC-20", "ORC-5")
 def test_the_cooldown_is_the_ledgers_and_survives_a_restart_to_its_very_end(timed: Bench) -> None:
     world = Scaling(timed)
     world.load(45)
@@ -123,6 +123,23 @@ def test_the_cooldown_is_the_ledgers_and_survives_a_restart_to_its_very_end(time
     left = (done + 100_000_000 - timed.clock.now()) / 1e6
     world.tick(left)
     assert world.intents()[0].state is IntentState.INTENT_ACCEPTED
+
+
+@pytest.mark.req("PRO-4", "AUT-13")
+def test_the_cooldown_is_asked_again_right_before_the_call(timed: Bench) -> None:
+    """It was over when the count was wanted; by the pause that is declared when it is to be set, it is not."""
+    world = Scaling(timed, scaled(cooldown_s=0))
+    world.load(30)
+    world.round()
+    world.load(45)
+    world.tick()
+    assert (world.count(), world.states()[-1]) == (3, "intent_accepted")
+    world.declare(scaled(cooldown_s=200))
+    timed.settle_down()
+    assert (world.count(), world.states()[-1]) == (3, "intent_accepted")
+    timed.clock.advance(200)
+    timed.settle_down()
+    assert world.count() == 5
 
 
 @pytest.mark.req("AUT-8", "AUT-10", "ASC-20")

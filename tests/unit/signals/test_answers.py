@@ -16,7 +16,9 @@ import pytest
 
 from fleetwarden.adapters.signal_sources import prometheus as adapter
 from fleetwarden.adapters.signal_sources.asking import SLOTS, Askers
-from fleetwarden.adapters.signal_sources.prometheus import PrometheusSource, read_all
+from fleetwarden.adapters.signal_sources.prometheus import MARK, PrometheusSource, expression, read_all
+from fleetwarden.controllers.autoscaler_sight import _too_thin
+from fleetwarden.domain.fleet import ObservedService, Presence, ServiceStatus
 from fleetwarden.domain.signal_file import SourceSpec
 from fleetwarden.domain.signals import (
     Aggregation,
@@ -123,6 +125,33 @@ def test_nothing_but_warnings_is_a_source_that_failed() -> None:
         found, why = ask(url, definition(), "a")
     assert fault(found["a"]) == SampleFault.WARNINGS
     assert "remote read failed" in why
+
+
+def count(key: str, number: int) -> dict[str, Any]:
+    made = value(key, str(number))
+    made["metric"] = {**made["metric"], MARK: "count"}
+    return made
+
+
+@pytest.mark.req("SGP-10")
+@pytest.mark.parametrize(("scraped", "ready", "shrinks"), [(1, 3, False), (2, 3, False), (3, 3, True), (4, 3, True)])
+def test_an_average_of_fewer_series_than_ready_replicas_shrinks_nothing(
+    scraped: int, ready: int, shrinks: bool
+) -> None:
+    """An aggregate is one series; how many it was made of is asked for in the same query."""
+    one = definition(query="avg by (service) (busy)", age_of="busy", aggregation=Aggregation.PER_REPLICA)
+    assert "count by (service) (busy)" in expression(one, counted=True)
+    with answering([value("a", "1"), at("a", str(NOW)), count("a", scraped)]) as url:
+        found, _ = ask(url, one, "a")
+    sample = found["a"]
+    assert isinstance(sample, Sample)
+    assert (sample.series, sample.value) == (scraped, 1.0)
+    seen = ObservedService(
+        name="a", observed_at=0, source="t", status=ServiceStatus.UP, presence=Presence.STARTED,
+        ready=ready, existing=ready, total=ready,
+    )  # fmt: skip
+    assert _too_thin(sample, seen) is not shrinks
+    assert not _too_thin(msgspec.structs.replace(sample, series=0), seen)  # nobody counted: pushed, or of one's own
 
 
 @pytest.mark.req("SGP-10")

@@ -81,15 +81,16 @@ def read_all(
     return [source.collect(one, until) for (source, _), one in zip(asked, begun, strict=True)]
 
 
-def expression(definition: Definition) -> str:
-    """The one query that asks for a definition's value and for the age of what it is made of."""
+def expression(definition: Definition, *, counted: bool = False) -> str:
+    """The one query that asks for a definition's value and for the age of what it is made of; `counted`: and for how
+    many series that is, which an aggregate does not show."""
     selector = definition.age_of or definition.query
     by = f" by ({definition.by})" if definition.by else ""
     times = f"min{by} (timestamp({selector}))"
-    return (
-        f'label_replace({definition.query}, "{MARK}", "value", "", "")'
-        f' or label_replace({times}, "{MARK}", "at", "", "")'
-    )
+    parts = [(definition.query, "value"), (times, "at")]
+    if counted:
+        parts.append((f"count{by} ({selector})", "count"))
+    return " or ".join(f'label_replace({query}, "{MARK}", "{part}", "", "")' for query, part in parts)
 
 
 class PrometheusSource:
@@ -156,7 +157,8 @@ class PrometheusSource:
         return [names[(first + n) % len(names)] for n in range(QUERIES_MAX)]
 
     def _asking(self, definition: Definition) -> Any:
-        return lambda: self._ask(expression(definition))
+        counted = definition.aggregation is Aggregation.PER_REPLICA
+        return lambda: self._ask(expression(definition, counted=counted))
 
     def _ask(self, query: str) -> _Answer:
         """One instant query, bounded in time as a whole and in bytes.  Raises Retryable with what went wrong."""
@@ -267,27 +269,30 @@ def _readings(definition: Definition, pairs: Sequence[Pair], answer: _Answer, so
         told = f"nothing but warnings: {answer.warnings[0]}"[:200] if answer.warnings else "the query has no result"
         return {one: _none(one, fault, told, source) for one in pairs}
     most = VECTOR_SERIES_MAX if definition.by else SERIES_MAX
-    valued = sum(one.metric.get(MARK) != "at" for one in series)
+    valued = sum(one.metric.get(MARK) not in ("at", "count") for one in series)
     if valued > most:
         told = f"{valued} series, {most} are allowed"
         return {one: _none(one, SampleFault.TOO_MANY_SERIES, told, source) for one in pairs}
     values: dict[str, list[float]] = {}
     times: dict[str, float] = {}
     versions: dict[str, set[str]] = {}
+    counts: dict[str, int] = {}
     for one in series:
         key = one.metric.get(definition.by, "") if definition.by else ""
         try:
             number = float(one.value[1])
         except ValueError:
             number = math.nan
-        if one.metric.get(MARK) == "at":
+        if one.metric.get(MARK) == "count":
+            counts[key] = int(number) if 0 <= number <= VECTOR_SERIES_MAX else 0
+        elif one.metric.get(MARK) == "at":
             times[key] = _oldest(number, times.get(key, number))
         else:
             values.setdefault(key, []).append(number)
             if "version" in one.metric:
                 versions.setdefault(key, set()).add(one.metric["version"])
     return {
-        pair: _reading(definition, pair, key, values, times, versions, source)
+        pair: _reading(definition, pair, key, values, times, versions, counts, source)
         for pair in pairs
         for key in ((pair.service if definition.by else ""),)
     }
@@ -300,6 +305,7 @@ def _reading(
     values: Mapping[str, list[float]],
     times: Mapping[str, float],
     versions: Mapping[str, set[str]],
+    counts: Mapping[str, int],
     source: str,
 ) -> Reading:
     found = values.get(key)
@@ -321,7 +327,7 @@ def _reading(
         scope=definition.scope,
         observed_at=int(times[key] * SECOND),
         version="+".join(sorted(known)[:4]),  # of several it is none of them, so that it shrinks nothing
-        series=len(found),
+        series=counts.get(key, len(found)),
     )
 
 
