@@ -1,4 +1,4 @@
-"""The ledger of a history, judged at its end by the offline verifier, which shares no code with the product either.
+"""The ledger of every second history, judged at its end by the offline verifier, which shares no code with the product.
 
 Whatever planes crashed at and whatever was rolled back: every row of the ledger was entered with the digest of its
 content, nothing else was, and each approval is where its last event says.

@@ -1,4 +1,4 @@
-"""Services that follow load, in every sixth history: what their signals say, how bad some samples are, who meddles.
+"""Services that follow load, in every twelfth history: what their signals say, how bad some samples are, who meddles.
 
 Its chances are its own, so that the other histories stay what they were.  Every batch of samples is an event for the
 auditor with what was really offered, good or bad, which is all that it ever hears of signals.  A bad sample lies low on
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EVERY", "MOVING", "Load", "SimSignals", "contracted", "with_load"]
 
-EVERY, TURN = 8, 4
+EVERY, TURN = 12, 4
 ACTS = (*("jump",) * 10, *("drop",) * 6, "declare", "pause", "override", *("clear",) * 3, "by hand")
 CHANCE = 0.5  # of what happens in the world, how much is about load
 TARGET = 10.0
@@ -57,7 +57,7 @@ BAD = (
 
 
 def with_load(seed: int, services: tuple[Service, ...], *, always: bool = False) -> tuple[Service, ...]:
-    """These services, of which in every sixth history some follow load."""
+    """These services, of which in every twelfth history some follow load."""
     if seed % EVERY != TURN and not always:
         return services
     rng = Random(seed ^ 0x10AD)

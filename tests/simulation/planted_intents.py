@@ -370,6 +370,7 @@ class SeenBefore(OnLoad):
 # -------------------------------------------------------------------------------------------------- signals
 class BadSamplesCount(OnLoad):
     name = "a sample is believed whatever is wrong with it"
+    trouble = 0.4
 
     def weaken(self, history: History) -> None:
         def believe(pair: Any, reading: Reading | None, *_: Any) -> Reading:
@@ -380,6 +381,7 @@ class BadSamplesCount(OnLoad):
 
 class MissingIsZero(OnLoad):
     name = "a sample that is missing counts as none to do"
+    trouble = 0.4
 
     def weaken(self, history: History) -> None:
         def zero(pair: Any, reading: Reading | None, definition: Any, now: int, last: int) -> Reading:
