@@ -245,6 +245,15 @@ class SimSignals:
 
     def __init__(self, history: History, plane: str) -> None:
         self._history, self._plane = history, plane
+        self._token = 0
+        self._given: dict[Pair, Micros] = {}  # when the newest good samples given under this lease were measured
+
+    def under(self, token: int) -> None:
+        """The lease that the next tick runs under.  A replay is of what its holder has used: what another one used and
+        left no trace of is news to it."""
+        if token != self._token:
+            self._given.clear()
+        self._token = token
 
     def signal_values(self, pairs: Sequence[Pair], at: Micros) -> Mapping[Pair, Reading]:
         history, load = self._history, self._history.load
@@ -272,7 +281,7 @@ class SimSignals:
         measured = max(at - int(rng.random() * 15 * SECOND), load.newest.get(pair, 0) + 1)
         if measured > at:
             return None
-        load.newest[pair] = measured
+        load.newest[pair] = self._given[pair] = measured
         return self._sample(pair, load.demand[pair.service, pair.signal], measured)
 
     def _bad(self, bad: str, pair: Pair, at: Micros, rng: Random) -> Reading | None:
@@ -286,7 +295,7 @@ class SimSignals:
         if bad == "skewed":
             return self._sample(pair, low, at + int((31 + rng.random() * 1000) * SECOND))
         if bad == "replayed":
-            newest = self._history.load.newest.get(pair, 0)
+            newest = self._given.get(pair, 0)
             return None if newest == 0 else self._sample(pair, low, newest - rng.choice((0, 0, 1, SECOND)))
         values = {"nan": float("nan"), "infinite": float("inf"), "negative": -5.0, "absurd": 1e300}
         sample = self._sample(pair, values.get(bad, low), at)

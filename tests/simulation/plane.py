@@ -218,6 +218,7 @@ class SimPlane:
         """The autoscaler, where anything follows load."""
         if not self.history.load.busy:
             return []
+        self.signals = SimSignals(self.history, self.name)
         self.intents = IntentDesk(self.store, self.history.files, self.wakes, self.gate.texts)
         self.autoscaler = autoscaler.Autoscaler(
             self.store,
@@ -225,7 +226,7 @@ class SimPlane:
             self.sightings,
             self.supervision,
             self.intents,
-            SimSignals(self.history, self.name),
+            self.signals,
             declared=declared,
             acting=frozenset(self.history.substrates),
             actions_max=4,
@@ -259,6 +260,7 @@ class SimPlane:
 
     def _scale(self, fence: LeaseFence | None) -> object:
         assert fence is not None
+        self.signals.under(fence.token)
         return self.autoscaler.run(fence)
 
     def _refusal(self, request: ActionRequest, service: Service) -> str | None:
