@@ -56,6 +56,7 @@ class Autoscaling:
         acting: frozenset[str],
     ) -> None:
         self.settings = settings
+        supervision.signals_every(settings.fleet_autoscaler_interval)
         self.sources = signal_sources.build(settings, store, injected)
         self.desk = IntentDesk(store, configuration, wakes, texts, skew_s=settings.ledger_skew_s)
         self.autoscaler = Autoscaler(

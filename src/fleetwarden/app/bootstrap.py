@@ -27,7 +27,7 @@ from fleetwarden.app.explaining import Explaining
 from fleetwarden.app.fleet_views import FleetViews, PlaneFacts
 from fleetwarden.app.history import History
 from fleetwarden.app.identity import Caller, authenticate, authenticate_digest
-from fleetwarden.app.injection import injected
+from fleetwarden.app.injection import injected, readable
 from fleetwarden.app.ledger_export import LedgerExport
 from fleetwarden.app.limits import executor_limits, fleet_id
 from fleetwarden.app.listing import Lists
@@ -112,7 +112,7 @@ class Plane:
     ) -> None:
         self.settings = settings
         self._health = health
-        put = injected()
+        put, self._signals = injected(), readable(signals)
         self._notifier: Notifier = notifier or put.notifier or JournalNotifier()
         self._by_hand = clock is not None
         self._ending = False
@@ -153,7 +153,6 @@ class Plane:
             published=published_elsewhere(self.neighbours.host) if self.neighbours is not None else None,
         )
         self.acting = frozenset(name for name, one in served.items() if not one.simulates)
-        self._signals = signals or put.signals
         self._build_controllers()
         self._build_operations()
 

@@ -22,6 +22,7 @@ from fleetwarden.ports.system import Notice, Notifier
 __all__ = [
     "Injected",
     "injected",
+    "readable",
     "reset",
     "send_notification",
     "set_default_notifier",
@@ -108,6 +109,11 @@ def injected() -> Injected:
         copy.actuators, copy.observers, copy.notifier = dict(_set.actuators), list(_set.observers), _set.notifier
         copy.signals = _set.signals
         return copy
+
+
+def readable(signals: SignalProvider | None) -> ScalingSignalProvider | None:
+    """That provider, or the one that was set; asked before a plane opens anything.  Raises Misconfigured."""
+    return injected().signals if signals is None else as_provider(signals, time.monotonic)
 
 
 def reset() -> None:

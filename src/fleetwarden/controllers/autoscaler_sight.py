@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fleetwarden.domain.fleet import DesiredState, ObservedService, Presence, Service, ServiceStatus
 from fleetwarden.domain.identifiers import Micros
 from fleetwarden.domain.signal_rules import check
-from fleetwarden.domain.signals import Aggregation, Definition, Pair, Reading, Sample, SampleFault
+from fleetwarden.domain.signals import Aggregation, Definition, NoSample, Pair, Reading, Sample, SampleFault
 from fleetwarden.domain.tracking_columns import BlockTable, Reason, Seen, Words
 from fleetwarden.domain.tracking_memory import Ints, Memory
 
@@ -74,6 +74,8 @@ def see(
     for number, pair in enumerate(pairs):
         last = int(memory.last_used[number])
         reading = check(pair, answers.get(pair), declared(pair.service, pair.signal), now, last)
+        if isinstance(reading, Sample) and reading.observed_at == last and not memory.spent[number]:
+            reading = _repeated(reading, float(memory.last_value[number]))
         readings.append(reading)
         if isinstance(reading, Sample):
             columns.again[number] = reading.observed_at == last
@@ -84,10 +86,24 @@ def see(
             columns.fault[number] = 0
             columns.per_replica[number] = reading.aggregation is Aggregation.PER_REPLICA
             memory.last_used[number], memory.spent[number] = reading.observed_at, False
+            memory.last_value[number] = reading.value
             columns.no_down[number] = _too_thin(reading, observed.get(pair.service))
         elif reading.fault is SampleFault.NOT_ASKED:
             columns.fault[number] = 2
     return Sight(columns, readings, standing, memory.last_used.copy())
+
+
+def _repeated(sample: Sample, used: float) -> Reading:
+    """A sample with the time of the one that was used last: that very one, or none at all."""
+    if sample.value == used:
+        return sample
+    return NoSample(
+        service=sample.service,
+        signal=sample.signal,
+        fault=SampleFault.REPLAYED,
+        reason="it has the time of the last one that was used, and another value",
+        source=sample.source,
+    )
 
 
 def _standing(service: Service, rollouts: Mapping[str, str]) -> tuple[Reason, str] | None:

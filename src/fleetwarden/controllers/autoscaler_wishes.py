@@ -28,7 +28,6 @@ from fleetwarden.ports.stores import Page, Store, Tx
 __all__ = ["Mover", "Movers"]
 
 PERIOD_MAX: Micros = 1800 * SECOND  # the longest period of `behavior`
-CHANGES_SPAN: Micros = 2 * PERIOD_MAX  # of intents, by their beginning: one that waited is carried out later
 
 
 class Mover(Record):
@@ -190,12 +189,9 @@ def _ledger(
         done = tx.executions.list(Page(kind=Kind.SCALE, target=name, since=now - PERIOD_MAX, limit=500))
         made = {one.action_seq: one.at for one in done if one.ok and not one.dry_run}
         changes[name] = [
-            (
-                seconds(now - made[one.action_seq]),
-                one.intent.desired_replicas - one.intent.observed_replicas,
-            )
-            for one in tx.intents.list(Page(target=name, since=now - CHANGES_SPAN, limit=500))
-            if one.action_seq in made  # whatever became of it later: the change was made
+            (seconds(now - at), row.intent.desired_replicas - row.intent.observed_replicas)
+            for action, at in made.items()
+            if (row := tx.intents.by_action(action)) is not None  # whatever became of it: the change was made
         ]
     return tx.cooldowns.last_scales(names), unknown, changes
 

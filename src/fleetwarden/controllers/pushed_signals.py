@@ -50,7 +50,8 @@ class PushedPages:
         while number < len(self._chunks) and len(found) < limit:
             chunk, begin, most = self._chunks[number], place, limit - len(found)
             rows = self._store.read(partial(_rows, chunk, begin, most))
-            found += rows
+            # Sequences were judged when the samples were taken, in the order in which they came, which is not this one.
+            found += [msgspec.structs.replace(one, sequence=None) for one in rows]
             if len(rows) < most:
                 number, place = number + 1, None
             else:

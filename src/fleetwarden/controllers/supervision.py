@@ -62,6 +62,7 @@ class Supervision:
         self._store = store
         self._envelope = envelope
         self._max_age: Micros = int(max_age_s * SECOND)
+        self._signals_age = self._max_age
         self._lock = Lock()
         self._known: dict[str, DependencyHealth] = {}
         self._signals: DependencyHealth | None = None
@@ -96,6 +97,10 @@ class Supervision:
                 error_class=errors.get(name, "error") if trouble is not None else "",
             )
 
+    def signals_every(self, interval_s: float) -> None:
+        """They are read so often, which may be less often than the reconciler looks: known for two intervals."""
+        self._signals_age = max(self._max_age, int(2 * interval_s * SECOND))
+
     def signals(self, at: Micros, trouble: str, *, error_class: str = "") -> None:
         """Record one batch of signals: "" if the source answered.  It holds nothing but the autoscaler."""
         known = self._signals
@@ -104,7 +109,7 @@ class Supervision:
             status=HealthStatus.UNAVAILABLE if trouble else HealthStatus.HEALTHY,
             checked_at=at,
             last_success_at=(known.last_success_at if known else None) if trouble else at,
-            max_age_us=self._max_age,
+            max_age_us=self._signals_age,
             signals=True,
             error_class=error_class,
             diagnostics=(trouble,) if trouble else (),

@@ -33,7 +33,7 @@ __all__ = [
 EVIDENCE_MAX = 8
 _SOURCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,127}")
 _CREDENTIAL = re.compile(
-    r"(?i)(password|passwd|secret|token|api[_-]?key|authorization|bearer)\s*[=:]|://[^/\s]*:[^/\s]*@"
+    r"(?i)(password|passwd|secret|token|api[_-]?key|authorization|bearer)\s*[=:]|://[^/\s:@]*:[^/\s@]*@"
 )
 
 

@@ -18,7 +18,16 @@ from fleetwarden.domain.signal_caps import GLOBAL_CAPS, SignalCaps, read_caps
 from fleetwarden.domain.signal_query import credential_problem
 from fleetwarden.domain.signals import AGE_MAX_S, Aggregation, Definition, SignalKind, SignalScope
 
-__all__ = ["LOCAL", "PUSHED", "QUERY_BYTES_MAX", "AttestationKey", "SignalsDocument", "SourceSpec", "read_signals_file"]
+__all__ = [
+    "LOCAL",
+    "PUSHED",
+    "QUERY_BYTES_MAX",
+    "AttestationKey",
+    "SignalsDocument",
+    "SourceSpec",
+    "read_signals_file",
+    "url_problem",
+]
 
 LOCAL = "local"  # what the plane itself has; no file can name it
 PUSHED = "pushed"  # a source of its own: samples that services send
@@ -135,7 +144,7 @@ def _sources(found: Findings, node: Node | None) -> dict[str, SourceSpec]:
         url = text(found, f"{about}.url", keys["url"]) if "url" in keys else None
         if "url" not in keys:
             found.problem(value, f"{about}: url is missing, such as http://127.0.0.1:9090")
-        elif url is not None and (problem := _url_problem(url)):
+        elif url is not None and (problem := url_problem(url)):
             found.problem(keys["url"], f"{about}.url: {problem}")
         basic = _part(found, keys, "basic", about, ("username", "password_file"), all_needed=True)
         tls = _part(found, keys, "tls", about, ("ca_file", "cert_file", "key_file"))
@@ -181,7 +190,8 @@ def _part(
     return {one: text(found, f"{about}.{name}.{one}", value) or "" for one, value in parts.items()}
 
 
-def _url_problem(url: str) -> str | None:
+def url_problem(url: str) -> str | None:
+    """Why this cannot be the address of a Prometheus, without repeating a secret in it; None if it can."""
     if "@" in url.split("//", 1)[-1].split("/", 1)[0]:
         return "a password in an address ends up in logs: give basic or bearer_file"
     if "?" in url or "#" in url:

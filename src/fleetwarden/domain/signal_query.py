@@ -46,7 +46,7 @@ _CREDENTIALS = re.compile(
     r"""(?ix)
     (?:passw(?:or)?d|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|authorization)
         ["']?\s*(?:=|:\s|:["'])
-    | ://[^/\s]*:[^/\s]*@
+    | ://[^/\s:@]*:[^/\s@]*@
     | \b(?:bearer|basic)\s+[a-z0-9._~+/=-]{8,}
     | \beyj[a-z0-9_-]{8,}\.[a-z0-9_-]{4,}
     | \bfw_[a-z0-9_-]{8,} | \bgh[pousr]_[a-z0-9]{10,} | \bakia[a-z0-9]{10,}

@@ -31,6 +31,8 @@ def check(
         return _none(pair, SampleFault.MISSING, "the provider did not answer for it")
     if isinstance(reading, NoSample):
         return reading
+    if (wrong := _no_sample(reading)) is not None:  # a provider may be anybody's code, and spoils its own pair only
+        return _none(pair, SampleFault.MISMATCH, wrong)
     if reading.service != pair.service or reading.signal != pair.signal:
         told = f"the answer is about {reading.signal} of {reading.service}"
         return _none(pair, SampleFault.MISMATCH, told, reading, now)
@@ -55,6 +57,22 @@ def check(
     if reading.observed_at < last_used:
         return _none(pair, SampleFault.REPLAYED, "it is older than the last one that was used", reading, now)
     return reading
+
+
+def _no_sample(reading: object) -> str | None:
+    """Why an answer is no sample at all, whatever the provider's types promise; None if it is one."""
+    if not isinstance(reading, Sample):
+        return f"the provider answered with {type(reading).__name__}, which is no sample"
+    value, at, series = reading.value, reading.observed_at, reading.series
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return f"its value is {type(value).__name__}, which is no number"
+    if isinstance(value, int) and abs(value) > 2**63:
+        return "its value is no number that a measurement can have"
+    if type(at) is not int or not 0 <= at < 2**62:
+        return "its observed_at is no time in microseconds since 1970"
+    if type(series) is not int:
+        return "its series is no whole number"
+    return None
 
 
 def _mismatch(sample: Sample, definition: Definition) -> str | None:

@@ -46,13 +46,15 @@ def merge_old(starts: list[Micros], times: list[Micros], now: Micros, join: Call
 
 class Memory:
     """`streak`: -1, 0 or 1 by row; `count`: how many samples in a row its direction has; `last_used`: by pair, the time
-    of the newest sample that was used, 0 if none was; `spent`: by pair, whether the count has changed since it."""
+    of the newest sample that was used, 0 if none was; `last_value`: what it said; `spent`: whether the count changed
+    since."""
 
     def __init__(self, rows: int, pairs: int, windowed: Ints, longest_us: Micros = 0) -> None:
         """`windowed`: the rows that have a stabilization window, ascending; `longest_us`: the longest of them."""
         self.streak = np.zeros(rows, np.int8)
         self.count = np.zeros(rows, np.int64)
         self.last_used = np.zeros(pairs, np.int64)
+        self.last_value = np.full(pairs, np.nan)
         self.spent = np.ones(pairs, np.bool_)
         self.windowed = windowed
         self._longest_us = longest_us
@@ -116,6 +118,7 @@ class Memory:
             self.count[ours] = other.count[theirs]
         for theirs, ours in pairs.items():
             self.last_used[ours] = other.last_used[theirs]
+            self.last_value[ours] = other.last_value[theirs]
             self.spent[ours] = other.spent[theirs]
         place = {int(row): number for number, row in enumerate(other.windowed)}
         moved = {place[theirs]: ours for theirs, ours in rows.items() if theirs in place}

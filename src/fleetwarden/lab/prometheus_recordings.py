@@ -16,7 +16,7 @@ from fleetwarden.adapters.signal_sources.prometheus import PrometheusSource
 from fleetwarden.adapters.signal_sources.prometheus_range import Span, known_ends, read_span
 from fleetwarden.domain.errors import Misconfigured
 from fleetwarden.domain.identifiers import Micros, rfc3339
-from fleetwarden.domain.signal_file import SignalsDocument, SourceSpec
+from fleetwarden.domain.signal_file import SignalsDocument, SourceSpec, url_problem
 from fleetwarden.domain.signals import Aggregation, Definition, SignalKind, SignalScope
 from fleetwarden.lab.recordings import TICKS_MAX, Recording
 
@@ -61,6 +61,8 @@ def source_of(place: str, document: SignalsDocument, folder: Path) -> Prometheus
             hint=f"such as http://127.0.0.1:9090; sources: {known}",
         )
     url = place.rstrip("/")
+    if (wrong := url_problem(url)) is not None:
+        raise Misconfigured(f"--prometheus: {wrong}", hint="a source of signals.yml has its credentials in files")
     same = next((one for one in document.sources.values() if one.url.rstrip("/") == url), None)
     if same is not None:
         return PrometheusSource(msgspec.structs.replace(same, url=url), folder)

@@ -503,6 +503,19 @@ def test_a_source_that_measures_less_often_than_ticks_ask_still_lets_shrink(time
     assert sum(written[: 2 * reads]) == 2
 
 
+@pytest.mark.req("ASC-5", "SGP-1")
+def test_another_value_with_the_time_of_a_used_sample_is_a_replay(timed: Bench) -> None:
+    world = Scaling(timed)
+    timed.substrate.boot("web", 5)
+    codes, measured = [], 0
+    for value, newer in ((10, True), (10, True), (9, False), (10, True), (10, True), (10, True)):
+        measured = timed.clock.now() if newer else measured
+        world.signals.set("web", "q", value, observed_at=measured)
+        world.tick()
+        codes.append(world.code())
+    assert codes == ["stabilizing"] * 2 + ["skip_metrics"] + ["stabilizing"] * 2 + ["intent_accepted"]
+
+
 @pytest.mark.req("ASC-5", "AUT-13")
 def test_no_sample_scales_twice(timed: Bench) -> None:
     """What was measured before a change says nothing about the count after it."""
@@ -753,3 +766,41 @@ def test_two_autoscalers_that_read_the_same_revision_make_one_intent(bench: Benc
     [wish] = Movers(bench.store, frozenset({""})).wishes([mover], look)
     [answer] = other.desk.put([wish], fence=bench.fence(CADENCE))
     assert (answer.answer, world.states()) == (PutAnswer.ACCEPTED, ["superseded", "intent_accepted"])
+
+
+@pytest.mark.req("ASC-11", "SGP-1")
+@pytest.mark.parametrize(
+    "wrong", [{"value": None}, {"value": "7"}, {"value": 10**400}, {"value": True}, {"observed_at": None}, 7.0, None]
+)
+def test_an_answer_that_is_no_sample_spoils_its_own_service_only(timed: Bench, wrong: Any) -> None:
+    """A provider may be anybody's code, and promise types that it does not keep."""
+    world = Scaling(timed, scaled("web"), scaled("bad"))
+    timed.substrate.boot("bad", 2)
+    for name in ("web", "bad"):
+        world.load(45, name)
+    real = world.signals.signal_values
+
+    def answer(pairs: Any, at: int) -> Any:
+        found = dict(real(pairs, at))
+        [pair] = [one for one in pairs if one.service == "bad"]
+        found[pair] = msgspec.structs.replace(found[pair], **wrong) if isinstance(wrong, dict) else wrong
+        return found
+
+    world.signals.signal_values = answer  # type: ignore[method-assign]
+    world.tick()
+    assert (world.code("web"), world.code("bad")) == ("intent_accepted", "skip_metrics")
+    assert [one.intent.service for one in world.intents()] == ["web"]
+
+
+@pytest.mark.req("HLT-2", "ASC-7")
+def test_signals_are_known_for_two_intervals_of_whoever_reads_them(timed: Bench) -> None:
+    world = Scaling(timed)
+    timed.supervision.signals_every(100_000)
+    world.load(20)
+    world.tick()
+    timed.clock.advance(199_980)
+    timed.look()
+    assert timed.supervision.evidence().autoscaling_ready
+    timed.clock.advance(30)
+    timed.look()
+    assert not timed.supervision.evidence().autoscaling_ready

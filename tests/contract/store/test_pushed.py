@@ -271,3 +271,16 @@ def test_a_place_that_is_none_is_refused_in_words(bench: Bench) -> None:
     with pytest.raises(Refused) as refused:
         PushedPages(bench.store, ["web"]).page(asked, asked.digest(), "[1", 3, 1.0)
     assert refused.value.code == "malformed_cursor"
+
+
+@pytest.mark.req("SIG-8", "SIG-4")
+def test_sequenced_samples_of_one_source_about_several_services_are_all_read(store, tmp_path):
+    """Their order was judged when they came; they are read by service, which is another order."""
+    bench = Bench(store, tmp_path)
+    sent = [bench.sent(service="web", sequence=1, value=3.0), bench.sent(service="api", sequence=2, value=4.0)]
+    assert bench.take(*sent) == []
+    found = bench.pushed.read({Pair(service=name, signal="waiting"): WAITING for name in ("api", "web")})
+    values = {
+        pair.service: reading.value if isinstance(reading, Sample) else reading for pair, reading in found.items()
+    }
+    assert values == {"api": 4.0, "web": 3.0}

@@ -43,23 +43,8 @@ DECLARED = Definition(
     scope=SignalScope.SERVICE,
     aggregation=Aggregation.FLEET_TOTAL,
 )
-(
-    GOOD,
-    MISSING,
-    UNANSWERED,
-    NAN,
-    INFINITE,
-    MINUS,
-    NEGATIVE,
-    ABSURD,
-    STALE,
-    SKEWED,
-    REPLAYED,
-    SERVICE,
-    UNIT,
-    MEAN,
-    AGAIN,
-) = range(15)
+GOOD, MISSING, UNANSWERED, NAN, INFINITE, MINUS, NEGATIVE, ABSURD = range(8)
+STALE, SKEWED, REPLAYED, SERVICE, UNIT, MEAN, FORGED, AGAIN = range(8, 16)
 
 
 def block() -> ScalingBlock:
@@ -85,7 +70,7 @@ def sample(pair: Pair, value: float, at: Micros) -> Sample:
     )
 
 
-def offered(kind: int, pair: Pair, value: float, at: Micros, last: Micros) -> Reading | None:
+def offered(kind: int, pair: Pair, value: float, at: Micros, last: Micros, said: float) -> Reading | None:
     """A sample of that kind; whoever believes a bad one has reason to shrink."""
     low = sample(pair, 0.1, at)
     if kind == GOOD:
@@ -103,7 +88,8 @@ def offered(kind: int, pair: Pair, value: float, at: Micros, last: Micros) -> Re
         STALE: {"observed_at": at - 121 * SECOND},
         SKEWED: {"observed_at": at + 31 * SECOND},
         REPLAYED: {"observed_at": last - SECOND},
-        AGAIN: {"observed_at": last},  # the time of the last good one: nothing was measured since
+        FORGED: {"observed_at": last},  # the time of the last good one, and another value
+        AGAIN: {"observed_at": last, "value": said},  # the last good one: nothing was measured since
         SERVICE: {"service": "another"},
         UNIT: {"unit": "bytes"},
         MEAN: {"aggregation": Aggregation.PER_REPLICA},
@@ -156,6 +142,7 @@ def test_nothing_shrinks_on_a_bad_sample_nobody_suffers_for_another_and_real_dro
     kept = [row for row, name in enumerate(all_of_them.table.names) if name in clean]
     dirty = np.array([name not in clean for name in all_of_them.table.names])
     demand, last = np.full(SERVICES, 50.0), np.zeros(SERVICES, np.int64)
+    said = np.zeros(SERVICES)
     row_of_good = np.zeros(SERVICES, np.int64)
     shrunk = wrongly = 0
     for number in range(TICKS):
@@ -164,14 +151,15 @@ def test_nothing_shrinks_on_a_bad_sample_nobody_suffers_for_another_and_real_dro
         demand = np.where(jumps, TARGET * chance.integers(1, 10, SERVICES), demand)
         kinds = np.where(dirty & (chance.random(SERVICES) < 0.4), chance.integers(1, AGAIN + 1, SERVICES), GOOD)
         if number == 0:
-            kinds = np.where(np.isin(kinds, (REPLAYED, AGAIN)), MISSING, kinds)
+            kinds = np.where(np.isin(kinds, (REPLAYED, FORGED, AGAIN)), MISSING, kinds)
         kinds = np.where((kinds == AGAIN) & (at - last > 120 * SECOND), STALE, kinds)  # it is as old as it says
         told = {
             pair: reading
             for row, pair in enumerate(all_of_them.pairs)
-            if (reading := offered(int(kinds[row]), pair, float(demand[row]), at, int(last[row]))) is not None
+            if (reading := offered(int(kinds[row]), pair, float(demand[row]), at, int(last[row]), float(said[row])))
+            is not None
         }
-        last = np.where(kinds == GOOD, at, last)
+        last, said = np.where(kinds == GOOD, at, last), np.where(kinds == GOOD, demand, said)
         row_of_good = np.where(kinds == GOOD, row_of_good + 1, np.where(kinds == AGAIN, row_of_good, 0))
         before = all_of_them.counts
         after = all_of_them.tick(told, at)

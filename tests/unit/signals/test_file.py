@@ -11,6 +11,8 @@ from fleetwarden.adapters.files.yaml_tree import parse
 from fleetwarden.domain.errors import Misconfigured
 from fleetwarden.domain.signal_caps import GLOBAL_CAPS, SignalCaps
 from fleetwarden.domain.signal_file import SignalsDocument, read_signals_file
+from fleetwarden.domain.signal_query import credential_problem
+from fleetwarden.lab.prometheus_recordings import source_of
 
 GOOD = """\
 version: 1
@@ -162,3 +164,18 @@ def test_a_looser_or_wrong_cap_is_refused_with_its_line(caps: str, said: str) ->
     [problem] = refused.value.problems
     assert (problem.file, problem.line) == ("signals.yml", 10)
     assert said in problem.reason
+
+
+@pytest.mark.req("SIG-4")
+def test_what_looks_like_a_credential_is_found_in_a_time_that_grows_with_the_text() -> None:
+    """A thousand times the text, and no more than a thousand times the steps: a backtracking search would never end."""
+    assert credential_problem("://" + ":" * 200_000) is None
+    assert credential_problem("http://bot:hunter2@host/x") is not None
+
+
+@pytest.mark.req("ASC-14", "SEC-1")
+@pytest.mark.parametrize("url", ["http://u:hunter2@127.0.0.1:1", "http://127.0.0.1:1/?token=hunter2"])
+def test_a_backtest_takes_no_address_with_a_secret_and_does_not_repeat_it(url: str, tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured) as raised:
+        source_of(url, SignalsDocument(), tmp_path)
+    assert "hunter2" not in str(raised.value)
