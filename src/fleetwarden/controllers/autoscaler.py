@@ -192,8 +192,11 @@ class Autoscaler:
         self._since = now
         if since == 0:
             return
-        rows = map(self._table.index.get, self._store.read(lambda tx: _scaled_since(tx, since)))
-        self._memory.consume({row: self._table.pairs_of(row) for row in rows if row is not None})
+        done = self._store.read(lambda tx: _scaled_since(tx, since))
+        rows = {row: at for name, at in done.items() if (row := self._table.index.get(name)) is not None}
+        self._memory.consume({row: self._table.pairs_of(row) for row in rows})
+        for row, at in rows.items():
+            self._memory.changed_at[row] = max(at, int(self._memory.changed_at[row]))
 
     def _signals(self, now: Micros) -> Mapping[Pair, Reading]:
         """One batch for the whole table.  A provider that fails leaves every pair without a sample, and says why."""
@@ -317,12 +320,14 @@ class Autoscaler:
         return report
 
 
-def _scaled_since(tx: Tx, since: Micros) -> set[str]:
-    """Whose count was really changed since then, however many there are."""
-    found: set[str] = set()
+def _scaled_since(tx: Tx, since: Micros) -> dict[str, Micros]:
+    """Whose count was really changed since then, and when last, however many there are."""
+    found: dict[str, Micros] = {}
     page = Page(kind="scale_service", since=since, limit=500)
     while done := tx.executions.list(page):
-        found.update(one.target for one in done if one.ok and not one.dry_run)
+        for one in done:  # newest first
+            if one.ok and not one.dry_run:
+                found.setdefault(one.target, one.at)
         if len(done) < page.limit:
             break
         page = msgspec.structs.replace(page, before=done[-1].seq)

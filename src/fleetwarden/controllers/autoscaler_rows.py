@@ -158,6 +158,7 @@ class Rows:
         for name, one in rows.items():
             if (row := table.index.get(name)) is None:
                 continue
+            memory.changed_at[row] = last.get(name, 0)
             if last.get(name, 0) <= one.at:
                 memory.streak[row], memory.count[row] = one.streak, one.count
             pairs = table.pairs_of(row)

@@ -79,12 +79,15 @@ def see(
         readings.append(reading)
         if isinstance(reading, Sample):
             columns.again[number] = reading.observed_at == last
-            if columns.again[number] and memory.spent[number]:  # it speaks of a count that is gone: as if not asked
-                columns.fault[number] = 2
+            row = int(table.pair_row[number])
+            average = reading.aggregation is Aggregation.PER_REPLICA
+            old = average and reading.observed_at <= memory.changed_at[row]
+            if old or (columns.again[number] and memory.spent[number]):  # it speaks of a count that is gone
+                columns.fault[number], columns.again[number] = 2, True
                 continue
             columns.value[number] = reading.value
             columns.fault[number] = 0
-            columns.per_replica[number] = reading.aggregation is Aggregation.PER_REPLICA
+            columns.per_replica[number] = average
             memory.last_used[number], memory.spent[number] = reading.observed_at, False
             memory.last_value[number] = reading.value
             columns.no_down[number] = _too_thin(reading, observed.get(pair.service))

@@ -47,7 +47,7 @@ def merge_old(starts: list[Micros], times: list[Micros], now: Micros, join: Call
 class Memory:
     """`streak`: -1, 0 or 1 by row; `count`: how many samples in a row its direction has; `last_used`: by pair, the time
     of the newest sample that was used, 0 if none was; `last_value`: what it said; `spent`: whether the count changed
-    since."""
+    since; `changed_at`: by row, when the count was changed last, 0 if nobody knows of a change."""
 
     def __init__(self, rows: int, pairs: int, windowed: Ints, longest_us: Micros = 0) -> None:
         """`windowed`: the rows that have a stabilization window, ascending; `longest_us`: the longest of them."""
@@ -56,6 +56,7 @@ class Memory:
         self.last_used = np.zeros(pairs, np.int64)
         self.last_value = np.full(pairs, np.nan)
         self.spent = np.ones(pairs, np.bool_)
+        self.changed_at = np.zeros(rows, np.int64)
         self.windowed = windowed
         self._longest_us = longest_us
         self._starts: list[Micros] = []  # of each entry, its oldest tick
@@ -116,6 +117,7 @@ class Memory:
         for theirs, ours in rows.items():
             self.streak[ours] = other.streak[theirs]
             self.count[ours] = other.count[theirs]
+            self.changed_at[ours] = other.changed_at[theirs]
         for theirs, ours in pairs.items():
             self.last_used[ours] = other.last_used[theirs]
             self.last_value[ours] = other.last_value[theirs]

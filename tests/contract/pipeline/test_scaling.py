@@ -503,6 +503,29 @@ def test_a_source_that_measures_less_often_than_ticks_ask_still_lets_shrink(time
     assert sum(written[: 2 * reads]) == 2
 
 
+@pytest.mark.req("ASC-3", "ASC-5")
+def test_an_average_from_before_a_change_says_nothing_of_the_count_after_it(timed: Bench) -> None:
+    """It was measured before, and is read for the first time afterwards: another count carried what it says."""
+    world = Scaling(timed, scaled(cooldown_s=0))
+    world.signals = FakeSignals(aggregation=Aggregation.PER_REPLICA)
+    world.restart()
+    world.signals.set("web", "q", 20, observed_at=timed.clock.now() - 5_000_000)
+    world.tick()
+    late = timed.clock.now()  # measured while two replicas ran, and readable later
+    timed.look()
+    timed.act()
+    assert world.count() == 4
+    world.signals.set("web", "q", 20, observed_at=late)
+    for restarted in (False, True):
+        if restarted:
+            world.restart()
+        world.round()
+        assert (world.code(), world.count()) == ("no_news", 4)
+    world.load(10)
+    world.round()
+    assert (world.code(), world.count()) == ("deadband", 4)
+
+
 @pytest.mark.req("ASC-5", "SGP-1")
 def test_another_value_with_the_time_of_a_used_sample_is_a_replay(timed: Bench) -> None:
     world = Scaling(timed)
