@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import wait
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 
 from fleetwarden.adapters.signal_sources import prometheus as adapter
 from fleetwarden.adapters.signal_sources.asking import SLOTS, Askers
-from fleetwarden.adapters.signal_sources.prometheus import MARK, PrometheusSource, expression, read_all
+from fleetwarden.adapters.signal_sources.prometheus import MARK, QUERIES_MAX, PrometheusSource, expression, read_all
 from fleetwarden.controllers.autoscaler_sight import _too_thin
 from fleetwarden.domain.fleet import ObservedService, Presence, ServiceStatus
 from fleetwarden.domain.signal_file import SourceSpec
@@ -232,3 +233,29 @@ def test_threads_of_a_source_that_is_closed_end() -> None:
     for one in threads:
         one.join(30)
     assert not any(one.is_alive() for one in threads)
+
+
+@pytest.mark.req("ASC-17", "SGP-3")
+@pytest.mark.parametrize("services", [33, 64, 100, 128])
+def test_of_many_queries_all_signals_of_a_service_meet_in_some_batch(
+    services: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two for each service, with names that lie far apart: in batches by name they would never be asked together."""
+    source = PrometheusSource(SourceSpec(name="main", url="http://127.0.0.1:9"), Path())
+    pairs = {
+        Pair(service=f"s{number:03}", signal=f"{kind}{number:03}"): definition(name=f"{kind}{number:03}")
+        for number in range(services)
+        for kind in ("a", "z")
+    }
+    asked: list[list[str]] = []
+    monkeypatch.setattr(source, "_asking", lambda one: lambda: asked[-1].append(one.name))
+    met: set[int] = set()
+    for _ in range(2 * services):
+        asked.append([])
+        wait(source.begin(pairs).futures.values())
+        assert len(asked[-1]) <= QUERIES_MAX
+        met |= {number for number in range(services) if {f"a{number:03}", f"z{number:03}"} <= set(asked[-1])}
+        if len(met) == services:
+            break
+    source.close()
+    assert len(met) == services

@@ -23,6 +23,7 @@ import structlog
 from fleetwarden.adapters.signal_sources.asking import Askers
 from fleetwarden.domain.errors import Retryable
 from fleetwarden.domain.identifiers import SECOND
+from fleetwarden.domain.scaling import SIGNALS_MAX
 from fleetwarden.domain.signal_file import SourceSpec
 from fleetwarden.domain.signals import Aggregation, Definition, NoSample, Pair, Reading, Sample, SampleFault
 
@@ -116,7 +117,7 @@ class PrometheusSource:
         for pair, definition in pairs.items():
             wanted.setdefault(definition.name, (definition, []))[1].append(pair)
         begun = _Begun(wanted)
-        names = sorted(wanted)
+        names = sorted(wanted, key=lambda name: (min(pair.service for pair in wanted[name][1]), name))
         chosen = self._rotated(names)
         for name in names:
             if name not in chosen:
@@ -148,12 +149,16 @@ class PrometheusSource:
             client.close()
 
     def _rotated(self, names: Sequence[str]) -> list[str]:
-        """At most QUERIES_MAX of them, each in its turn."""
+        """At most QUERIES_MAX of them, each in its turn.
+
+        They come in the order of services, and batches overlap, so that all signals of one service meet in some batch:
+        one that is not asked for keeps its service from shrinking.
+        """
         if len(names) <= QUERIES_MAX:
             return list(names)
         with self._lock:
             first = self._turn % len(names)
-            self._turn = first + QUERIES_MAX
+            self._turn = first + QUERIES_MAX - SIGNALS_MAX
         return [names[(first + n) % len(names)] for n in range(QUERIES_MAX)]
 
     def _asking(self, definition: Definition) -> Any:
