@@ -94,7 +94,7 @@ class Told:
             "desired": int(verdicts.desired[row]),
             "desired_raw": int(verdicts.raw[row]),
             "ready": int(columns.ready[row]),
-            "samples": int(verdicts.count[row]),
+            "samples": int(self.samples[row]),
             "needed": needed,
         }
         until = None if put is None else put.until
