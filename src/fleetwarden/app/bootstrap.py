@@ -34,14 +34,15 @@ from fleetwarden.app.listing import Lists
 from fleetwarden.app.metrics import Metrics
 from fleetwarden.app.neighbours import neighbours_of
 from fleetwarden.app.offline import Offline, configuration_of, evidence_age_s
+from fleetwarden.app.parts import parts_of
 from fleetwarden.app.planning import Planning
 from fleetwarden.app.proposing import Proposing
+from fleetwarden.app.remedies import Remedies
 from fleetwarden.app.settings import Settings
 from fleetwarden.app.stopping import Stopping
 from fleetwarden.app.storage import EpochOperations, open_migrated
 from fleetwarden.app.version_views import VersionViews
 from fleetwarden.app.wishes import Wishes
-from fleetwarden.controllers import deploy_watch
 from fleetwarden.controllers.approvals import WORK_KIND as APPROVED_ACTION
 from fleetwarden.controllers.approvals import ApprovalDesk
 from fleetwarden.controllers.capturing import Capturing
@@ -52,8 +53,6 @@ from fleetwarden.controllers.expiry import Expiry
 from fleetwarden.controllers.gate import Gate
 from fleetwarden.controllers.intent_authorising import IntentAuthorising
 from fleetwarden.controllers.loop import Loop, Subscription
-from fleetwarden.controllers.messenger import CADENCE as NOTIFIER
-from fleetwarden.controllers.messenger import Messenger
 from fleetwarden.controllers.publishing import CADENCE as HOST_OBSERVER
 from fleetwarden.controllers.publishing import published_elsewhere
 from fleetwarden.controllers.push import CADENCE as PUSH
@@ -113,7 +112,7 @@ class Plane:
         self.settings = settings
         self._health = health
         put, self._signals = injected(), readable(signals)
-        self._notifier: Notifier = notifier or put.notifier or JournalNotifier()
+        self.notifier: Notifier = notifier or put.notifier or JournalNotifier()
         self._by_hand = clock is not None
         self._ending = False
         self.clock: Clock = clock or SystemClock()
@@ -146,7 +145,7 @@ class Plane:
         watching = [*built.observers, *put.observers] if observers is None else observers
         sources = (*built.evidence, *watching, *served.values())
         self._evidence = substrates.evidence_of(sources, None if self._by_hand else self.clock)
-        self._sightings = Sightings(
+        self.sightings = Sightings(
             self.store,
             [one if self._by_hand else DeadlineObserver(self.clock, one) for one in watching],
             max_age_s=evidence_age_s(settings),
@@ -187,7 +186,7 @@ class Plane:
             self.clock,
             store,
             files,
-            self._sightings,
+            self.sightings,
             self._actuators,
             DryRunActuator(self.clock),
             self.wakes,
@@ -201,7 +200,7 @@ class Plane:
         self.recovery = Recovery(
             store,
             files,
-            self._sightings,
+            self.sightings,
             self.wakes,
             self.executor.executing,
             watch_window_s=window,
@@ -213,19 +212,19 @@ class Plane:
     def _build_passes(self) -> None:
         """What looks, proposes and carries on, over the gate and the executor."""
         settings, store, files, shared = self.settings, self.store, self.configuration, self.neighbours
-        self.desk = ApprovalDesk(self.ids, store, files, self._sightings, self.gate, self.wakes)
+        self.desk = ApprovalDesk(self.ids, store, files, self.sightings, self.gate, self.wakes)
         self.expiry = Expiry(store, files, self.desk, self.wakes)
         self.restraint = Restraint(store, interval_s=settings.fleet_reconciler_interval)
         self.reconciler = Reconciler(
             self.ids,
             store,
             files,
-            self._sightings,
+            self.sightings,
             self.supervision,
             self.gate,
             self.desk,
             self.restraint,
-            self._refusal,
+            self.refusal,
             acting=self.acting,
             actions_max=settings.fleet_reconciler_max_actions,
             foreign_hold_s=settings.foreign_hold_s,
@@ -235,7 +234,7 @@ class Plane:
             settings,
             store,
             files,
-            self._sightings,
+            self.sightings,
             self.supervision,
             self.wakes,
             self.gate.texts,
@@ -243,12 +242,9 @@ class Plane:
             acting=self.acting,
         )
         self.signals, self.lineages, self.shadows = self.autoscaling.operations()
-        handlers = {
-            APPROVED_ACTION: self.readiness.gated(self.desk.carry_out),
-            deploy_watch.WORK_KIND: deploy_watch.end_watch,
-        }
+        self.remedies = Remedies(parts_of(self))
+        handlers = {APPROVED_ACTION: self.readiness.gated(self.desk.carry_out), **self.remedies.handlers()}
         self.worker = Worker(store, handlers, holder=self.holder, lease_s=settings.fleet_lease_ttl_s * 4)
-        self.messenger = Messenger(store, self._notifier)
         self.checkpoints = CheckpointFile(settings.fleet_data_dir)
         self.sealer = Sealer(store, self.checkpoints)
         self.push = Push(self.clock, self.reconciler, self.wakes, lambda: self.loop.lease(RECONCILER))
@@ -264,7 +260,7 @@ class Plane:
             heartbeat=None if shared is None else shared.heartbeat,
         )
 
-    def _refusal(self, request: ActionRequest, service: Service) -> str | None:
+    def refusal(self, request: ActionRequest, service: Service) -> str | None:
         """Why nothing here carries this out, or None; what belongs to another host is for that host's plane to say."""
         elsewhere = self.neighbours is not None and not self.neighbours.configuration.is_here(service)
         return None if elsewhere else self.executor.refusal(request, service)
@@ -278,13 +274,13 @@ class Plane:
             ),
             Subscription(name="worker", interval_s=1.0, run=lambda _: self.worker.run(), leased=False),
             Subscription(name="configuration", interval_s=settings.fleet_config_poll_s, run=self._reread, leased=False),
-            Subscription(name=NOTIFIER, interval_s=5.0, run=self.messenger.run, vital=False),
+            *self.remedies.subscriptions(),
             Subscription(name=EXPIRY, interval_s=5.0, run=self.expiry.run, vital=False),
             Subscription(name=SEALER, interval_s=1.0, run=self.sealer.run, vital=False),
             Subscription(name="supervision", interval_s=5.0, run=self._supervise, leased=False),
         ]
         if self.neighbours is not None:
-            publisher = self.neighbours.publisher(self._sightings, self._looked)
+            publisher = self.neighbours.publisher(self.sightings, self._looked)
             look_every_s = self.neighbours.interval_s
             every.append(
                 Subscription(name=HOST_OBSERVER, interval_s=look_every_s, run=lambda _: publisher.run(), leased=False)
@@ -301,12 +297,12 @@ class Plane:
 
     def _looked(self, services: Sequence[Service], look: Look) -> None:
         """Health rests on looks also where another plane leads."""
-        self.supervision.observed(look.at, self._sightings.asked(services), look.failed, errors=look.errors)
+        self.supervision.observed(look.at, self.sightings.asked(services), look.failed, errors=look.errors)
 
     def _observe(self, _: LeaseFence | None) -> int:
         """Where no reconciler looks: for people to see, and so that health is known."""
         services = list(self.configuration.current().last_good_fleet.services.values())
-        look = self._sightings.look(services)
+        look = self.sightings.look(services)
         self._looked(services, look)
         return len(look.seen)
 
@@ -375,16 +371,16 @@ class Plane:
             self.ids,
             self.store,
             self.configuration,
-            self._sightings,
+            self.sightings,
             self.gate,
-            self._refusal,
+            self.refusal,
             acting=self.acting,
         )
         self.fleet = FleetViews(
             self.clock,
             self.store,
             self.configuration,
-            self._sightings,
+            self.sightings,
             self.supervision,
             self.reconciler,
             self.loop.states,
@@ -397,7 +393,7 @@ class Plane:
             self.clock,
             self.store,
             self.configuration,
-            self._sightings,
+            self.sightings,
             self.supervision,
             self.loop.states,
             self.autoscaling,
@@ -414,7 +410,7 @@ class Plane:
             self.ids,
             self.store,
             self.configuration,
-            self._sightings,
+            self.sightings,
             self.gate,
             self.reconciler,
             here=lambda service: shared is None or shared.configuration.is_here(service),
