@@ -34,7 +34,6 @@ from fleetwarden.app.listing import Lists
 from fleetwarden.app.metrics import Metrics
 from fleetwarden.app.neighbours import neighbours_of
 from fleetwarden.app.offline import Offline, configuration_of, evidence_age_s
-from fleetwarden.app.parts import parts_of
 from fleetwarden.app.planning import Planning
 from fleetwarden.app.proposing import Proposing
 from fleetwarden.app.remedies import Remedies
@@ -241,8 +240,9 @@ class Plane:
             self._signals,
             acting=self.acting,
         )
+        self.provider: SignalProvider = self.autoscaling.sources.provider
         self.signals, self.lineages, self.shadows = self.autoscaling.operations()
-        self.remedies = Remedies(parts_of(self))
+        self.remedies = Remedies(self)
         handlers = {APPROVED_ACTION: self.readiness.gated(self.desk.carry_out), **self.remedies.handlers()}
         self.worker = Worker(store, handlers, holder=self.holder, lease_s=settings.fleet_lease_ttl_s * 4)
         self.checkpoints = CheckpointFile(settings.fleet_data_dir)
