@@ -213,7 +213,8 @@ class Plane:
         settings, store, files, shared = self.settings, self.store, self.configuration, self.neighbours
         self.desk = ApprovalDesk(self.ids, store, files, self.sightings, self.gate, self.wakes)
         self.expiry = Expiry(store, files, self.desk, self.wakes)
-        self.restraint = Restraint(store, interval_s=settings.fleet_reconciler_interval)
+        interval, hold = settings.fleet_reconciler_interval, settings.fleet_rejected_hold_s
+        self.restraint = Restraint(store, interval_s=interval, rejected_hold_s=hold)
         self.reconciler = Reconciler(
             self.ids,
             store,

@@ -231,6 +231,9 @@ class Approvals(Protocol):
     def open_of(self, target: str, kind: str | None = None) -> Sequence[ActionApproval]:
         """Pending and granted ones, oldest first."""
 
+    def rejected(self, targets: Sequence[str], since: Micros) -> Sequence[ActionApproval]:
+        """What a person rejected at or after `since`, of these targets, oldest first."""
+
     def in_state(self, *states: ApprovalState) -> Sequence[ActionApproval]:
         """All rows in these open states, oldest first."""
 
