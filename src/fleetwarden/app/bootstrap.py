@@ -40,6 +40,7 @@ from fleetwarden.app.remedies import Remedies
 from fleetwarden.app.settings import Settings
 from fleetwarden.app.stopping import Stopping
 from fleetwarden.app.storage import EpochOperations, open_migrated
+from fleetwarden.app.storms import condition_of
 from fleetwarden.app.version_views import VersionViews
 from fleetwarden.app.wishes import Wishes
 from fleetwarden.controllers.approvals import WORK_KIND as APPROVED_ACTION
@@ -228,6 +229,7 @@ class Plane:
             acting=self.acting,
             actions_max=settings.fleet_reconciler_max_actions,
             foreign_hold_s=settings.foreign_hold_s,
+            condition=condition_of(settings, store),
             intents=IntentAuthorising(store, files, self.gate, limits=intent_limits(settings)),
         )
         self.autoscaling = Autoscaling(

@@ -184,6 +184,7 @@ def _would_change(ruling: Ruling, item: views.Item, name: str, kind: str) -> lis
         "tier": [f"a rule in the policy gives {kind} on {name} another tier"],
         "rate": [f"the time is after {_next_slot(ruling)}"],
         "window": [f"the maintenance window is open (next at {_number(ruling, 'window', 'opens_at')})"],
+        "storm": ["the storm ends (by itself after 5 calm minutes, or: fleetwarden storm clear --reason …)"],
         "structure": ["the request is well-formed"],
         "error": ["the policy overrides can be read again (fleetwarden status names the problem)"],
     }.get(ruling.code, [])

@@ -17,6 +17,7 @@ import fleetwarden
 from fleetwarden.app.autoscaling import Autoscaling
 from fleetwarden.controllers.loop import TickState
 from fleetwarden.controllers.sightings import Sightings
+from fleetwarden.controllers.storm_watch import known_storms
 from fleetwarden.controllers.supervision import Supervision
 from fleetwarden.domain.errors import FleetError
 from fleetwarden.domain.health import HealthStatus
@@ -41,6 +42,7 @@ NAMES = (
     "fleetwarden_services",
     "fleetwarden_service_replicas",
     "fleetwarden_approvals_waiting",
+    "fleetwarden_storm_breakers_open",
     "fleetwarden_actions_open",
     "fleetwarden_autoscaler_services",
     "fleetwarden_autoscaler_decisions",
@@ -130,8 +132,12 @@ class Metrics:
     def _of_store(self) -> Iterable[Metric]:
         states = (OutboxState.PREPARED, OutboxState.RUNNING, OutboxState.RECOVERY_PENDING)
         try:
-            waiting, open_ones = self._store.read(
-                lambda tx: (tx.approvals.count(ApprovalState.PENDING), tx.outbox.in_state(*states))
+            waiting, open_ones, storms = self._store.read(
+                lambda tx: (
+                    tx.approvals.count(ApprovalState.PENDING),
+                    tx.outbox.in_state(*states),
+                    known_storms(tx).open,
+                )
             )
         except FleetError:
             yield GaugeMetricFamily("fleetwarden_store_up", "Whether the store can be read.", value=0)
@@ -144,6 +150,9 @@ class Metrics:
             "fleetwarden_store_slow_transactions", "Transactions over 50 ms.", value=health.slow_transactions
         )
         yield GaugeMetricFamily("fleetwarden_approvals_waiting", "Approvals that wait for people.", value=waiting)
+        yield GaugeMetricFamily(
+            "fleetwarden_storm_breakers_open", "Scopes in which a storm stops automatic repairs.", value=len(storms)
+        )
         opened = GaugeMetricFamily("fleetwarden_actions_open", "Actions that have not ended.", labels=["state"])
         counted = Counter(one.state for one in open_ones)
         for state in states:

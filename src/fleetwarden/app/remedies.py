@@ -1,4 +1,4 @@
-"""Putting together what follows an action and what begins with an alert: watches and notices.
+"""Putting together what follows an action and what begins with an alert: watches, notices, and the breaker of storms.
 
 A list of compositions, each in a module of its own.  Nothing is decided here; that a kind of work has one handler and
 a pass one name is all that it must keep.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fleetwarden.app.parts import Parts
+from fleetwarden.app.storms import StormDesk
 from fleetwarden.app.telling import Telling
 from fleetwarden.app.watching import Watching
 from fleetwarden.controllers.loop import Subscription
@@ -18,9 +19,10 @@ __all__ = ["Remedies"]
 
 
 class Remedies:
-    """The watches and the notices of one plane."""
+    """What stands around the actions of one plane."""
 
     def __init__(self, parts: Parts) -> None:
+        self.storms = StormDesk(parts.store, lambda: parts.configuration.current().last_good_fleet)
         self.watching = Watching(parts)
         self.telling = Telling(parts)
 

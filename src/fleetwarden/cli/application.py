@@ -25,6 +25,7 @@ from fleetwarden.cli.sealed import ledger
 from fleetwarden.cli.shadow import shadow
 from fleetwarden.cli.signals import signals
 from fleetwarden.cli.storage import db
+from fleetwarden.cli.storm import storm
 from fleetwarden.cli.tokens import tokens
 from fleetwarden.cli.versions import versions
 
@@ -81,6 +82,7 @@ for _group in (
     override,
     action,
     freeze,
+    storm,
     policy,
     *GROUPS,
     signals,

@@ -13,6 +13,7 @@ from enum import StrEnum
 
 import msgspec
 
+from fleetwarden.controllers.group_health import shortfall
 from fleetwarden.controllers.intent_moves import approval_withdrawn
 from fleetwarden.controllers.rehearsal import rehearsed
 from fleetwarden.controllers.standing import Standing
@@ -271,6 +272,8 @@ def rule_on(
     situation = standing.situation(request)
     if marked := versions.irreversible(request, configuration.fleet.services.get(request.target)):
         situation = msgspec.structs.replace(situation, irreversible=marked)
+    if too_few := shortfall(tx, configuration.last_good_fleet, request):
+        situation = msgspec.structs.replace(situation, min_healthy=too_few)
     if request.break_glass:
         waives |= BROKEN_GLASS
     try:

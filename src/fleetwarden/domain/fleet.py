@@ -163,6 +163,7 @@ class Fleet(Record):
 
     services: Mapping[str, Service] = {}
     groups: Mapping[str, Mode | None] = {}
+    min_healthy: Mapping[str, int] = {}  # by group: how many of its services must stay healthy
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
     rejected: tuple[str, ...] = ()

@@ -41,6 +41,7 @@ class Group(Record):
     """A declared group.  `usable` false: its own entry has a finding, so nothing in it may be acted upon."""
 
     mode: Mode | None = None
+    min_healthy: int | None = None
     usable: bool = True
     where: str = ""
 

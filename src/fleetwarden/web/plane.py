@@ -25,6 +25,7 @@ from fleetwarden.app.listing import Lists
 from fleetwarden.app.metrics import Metrics
 from fleetwarden.app.planning import Planning
 from fleetwarden.app.proposing import Proposing
+from fleetwarden.app.remedies import Remedies
 from fleetwarden.app.shadow_views import ShadowReports
 from fleetwarden.app.signal_views import Signals
 from fleetwarden.app.stopping import Stopping
@@ -62,6 +63,7 @@ class ServedPlane(Protocol):
     shadows: ShadowReports
     metrics: Metrics
     diagnosis: Diagnosis
+    remedies: Remedies
 
     def authenticate(self, secret: str) -> Caller:
         """The caller behind a token's secret.  Raises Unauthenticated, StoreUnavailable."""
