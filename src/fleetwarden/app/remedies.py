@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from fleetwarden.app.event_intake import EventIntake
 from fleetwarden.app.parts import Parts
 from fleetwarden.app.telling import Telling
 from fleetwarden.app.watching import Watching
@@ -22,11 +23,12 @@ class Remedies:
 
     def __init__(self, parts: Parts) -> None:
         self.watching = Watching(parts)
+        self.events = EventIntake(parts)
         self.telling = Telling(parts)
 
     def handlers(self) -> Mapping[str, Handler]:
         """Who does a step, by the kind of work."""
-        return {**self.watching.handlers()}
+        return {**self.watching.handlers(), **self.events.handlers()}
 
     def subscriptions(self) -> Sequence[Subscription]:
         """What runs."""
