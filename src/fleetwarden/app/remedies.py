@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from fleetwarden.app.event_intake import EventIntake
 from fleetwarden.app.parts import Parts
 from fleetwarden.app.storms import StormDesk
 from fleetwarden.app.telling import Telling
@@ -24,11 +25,12 @@ class Remedies:
     def __init__(self, parts: Parts) -> None:
         self.storms = StormDesk(parts.store, lambda: parts.configuration.current().last_good_fleet)
         self.watching = Watching(parts)
+        self.events = EventIntake(parts)
         self.telling = Telling(parts)
 
     def handlers(self) -> Mapping[str, Handler]:
         """Who does a step, by the kind of work."""
-        return {**self.watching.handlers()}
+        return {**self.watching.handlers(), **self.events.handlers()}
 
     def subscriptions(self) -> Sequence[Subscription]:
         """What runs."""

@@ -50,6 +50,7 @@ PREFIXES = {
     "O": "override",
     "C": "foreign change",
     "I": "scale intent",
+    "E": "event",
 }
 LONG_PREFIX = {"A": "action_approval"}
 _CANONICAL = msgspec.json.Encoder(order="sorted")

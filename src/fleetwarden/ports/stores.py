@@ -34,6 +34,7 @@ from fleetwarden.ports.autoscale_rows import AutoscaleRows
 from fleetwarden.ports.cooldowns import Cooldowns
 from fleetwarden.ports.desired import Baselines, ForeignChanges, ServiceOverrides
 from fleetwarden.ports.epochs import Epochs
+from fleetwarden.ports.events import Events
 from fleetwarden.ports.evidence import Captures
 from fleetwarden.ports.intents import Intents
 from fleetwarden.ports.ledger import Ledger, Texts
@@ -564,6 +565,7 @@ class Tx(Protocol):
     pushed: PushedSamples
     shadows: Shadows
     missing_replicas: MissingReplicas
+    events: Events
 
     def now(self) -> Micros:
         """The store's time, one value for the whole transaction: the database's clock on PostgreSQL (taken after the

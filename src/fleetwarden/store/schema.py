@@ -18,6 +18,7 @@ from fleetwarden.store.schema_autoscaling import autoscale_rows
 from fleetwarden.store.schema_contract import allocations
 from fleetwarden.store.schema_desired import baselines, foreign_changes, service_overrides
 from fleetwarden.store.schema_epochs import epochs, number_floors
+from fleetwarden.store.schema_events import alerts, events
 from fleetwarden.store.schema_evidence import captures, ran_versions
 from fleetwarden.store.schema_intents import intents
 from fleetwarden.store.schema_parts import METADATA
@@ -35,6 +36,7 @@ __all__ = [
     "METADATA",
     "REVISIONS",
     "VERSION_TABLE",
+    "alerts",
     "allocations",
     "approvals",
     "autoscale_rows",
@@ -42,6 +44,7 @@ __all__ = [
     "captures",
     "decisions",
     "epochs",
+    "events",
     "executions",
     "facts",
     "foreign_changes",
@@ -72,7 +75,7 @@ __all__ = [
     "work_items",
 ]
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012", "0014")
 VERSION_TABLE = "fleetwarden_schema"
 
 _ALLOWED = "verdict IN ('allow', 'allow_notify') AND approval_seq IS NULL"

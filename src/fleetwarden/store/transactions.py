@@ -20,6 +20,7 @@ from fleetwarden.ports import (
     cooldowns,
     desired,
     epochs,
+    events,
     evidence,
     intents,
     missing_replicas,
@@ -38,6 +39,7 @@ from fleetwarden.store.cooldowns import StoredCooldowns
 from fleetwarden.store.decisions import StoredDecisions
 from fleetwarden.store.desired import StoredBaselines, StoredForeignChanges, StoredServiceOverrides
 from fleetwarden.store.epochs import StoredEpochs
+from fleetwarden.store.events import StoredEvents
 from fleetwarden.store.executions import StoredExecutions
 from fleetwarden.store.facts import StoredFacts
 from fleetwarden.store.freezes import StoredFreezes
@@ -110,6 +112,7 @@ class Transaction:
     missing_replicas = _Concern[missing_replicas.MissingReplicas](StoredMissingReplicas)
     allocations = _Concern[allocations.Allocations](StoredAllocations)
     versions = _Concern[versions.VersionHistory](StoredVersions)
+    events = _Concern[events.Events](StoredEvents)
 
     def __init__(self, session: Session) -> None:
         self._session = session

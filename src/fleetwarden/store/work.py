@@ -18,10 +18,11 @@ from fleetwarden.domain.lifecycles import WORK, WorkState
 from fleetwarden.ports.stores import Page, WorkDraft, WorkItem
 from fleetwarden.store import columns, schema
 from fleetwarden.store.columns import document, prose, text
+from fleetwarden.store.many_rows import insert_rows, packed
 from fleetwarden.store.session import Session
 from fleetwarden.store.statements import Listing, Row, Statement, each_of, one_of, param, write
 
-__all__ = ["StoredWork"]
+__all__ = ["StoredWork", "enqueue_many"]
 
 _ENQUEUE_ATTEMPTS_MAX = 4  # the open row may end between our insert and our look at it, but hardly for ever
 
@@ -30,6 +31,7 @@ _OPEN = one_of(_W.c.state, WorkState.READY, WorkState.LEASED)
 _LEASED = _W.c.state == sa.literal_column("'leased'")
 
 _INSERT = Statement(write(_W).on_conflict_do_nothing().returning(*_W.c))
+_INSERT_MANY = Statement(insert_rows(_W).returning(_W.c.key, _W.c.seq))
 _GET = Statement(sa.select(*_W.c).where(_W.c.seq == param("seq")))
 _OPEN_BY_KEY = Statement(sa.select(*_W.c).where(_W.c.key == param("key", str), _OPEN).with_for_update())
 _SOONER = Statement(
@@ -251,3 +253,39 @@ class StoredWork:
             )
         WORK.advance(item.state, to)
         raise Conflict(f"work item {show_id('W', seq)} changed while it was being changed")
+
+
+def enqueue_many(
+    session: Session, kind: str, wanted: Sequence[tuple[str, Mapping[str, JsonValue], str]], *, max_attempts: int
+) -> dict[str, int]:
+    """Steps that are due at once, each `(key, payload, target)` with a key that no open row has; numbers by key.
+
+    Raises Conflict if an open row has one of the keys.
+    """
+    if not wanted:
+        return {}
+    now = session.now()
+    rows = [
+        (
+            kind,
+            text("work.key", key),
+            document("work.payload", payload),
+            WorkState.READY.value,
+            0,
+            max_attempts,
+            0,
+            None,
+            text("work.target", target),
+            "",
+            0,
+            "",
+            None,
+            0,
+            now,
+            now,
+            "",
+            "{}",
+        )
+        for key, payload, target in wanted
+    ]
+    return {str(key): int(seq) for key, seq in session.change(_INSERT_MANY, rows=session.array(packed(rows)))}

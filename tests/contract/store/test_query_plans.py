@@ -7,11 +7,15 @@ import re
 
 import pytest
 
+from fleetwarden.domain.events import Phase
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
 from fleetwarden.domain.shadow import ShadowRun
-from fleetwarden.ports.stores import FeedMark
+from fleetwarden.ports.stores import FeedMark, Page
 from tests.contract.store.records import decide, request
+from tests.unit.events.test_correlation import an_event
 
+AN_EVENT = an_event(starts_at=1)
+THE_END = an_event(Phase.RESOLVED, starts_at=1, ends_at=2)
 A_RUN = ShadowRun(service="api", at=1, current=1, desired=1, raw=1, reason="")
 QUERIES = {
     "uses": lambda tx: tx.decisions.uses("restart_service", "web", 5, dry_run=False, limit=3),
@@ -53,6 +57,12 @@ QUERIES = {
     "a shadow run's end": lambda tx: tx.shadows.end("web", 5),
     "next shadow run": lambda tx: tx.shadows.begin(A_RUN),
     "old shadow runs": lambda tx: (tx.shadows.oldest(), tx.shadows.prune(5)),
+    "events": lambda tx: tx.events.put([AN_EVENT, THE_END]),
+    "outages": lambda tx: tx.events.down_events("web", 5),
+    "alerts": lambda tx: tx.events.alerts(["web", "db"]),
+    "flaps": lambda tx: tx.events.flaps(["web", "db"], 5),
+    "old events": lambda tx: (tx.events.oldest(), tx.events.prune(5)),
+    "events of a service": lambda tx: tx.events.list(Page(target="web")),
     "notices": lambda tx: tx.journal.after(FeedMark(seq=5), topic="notice", limit=3),
 }
 OPEN = ("work_items_due", "ledger_open", "shadow_runs_open", "shadow_runs_ended")  # indexes of what is open or old
@@ -67,6 +77,8 @@ LARGE = {
     "ledger_events",
     "votes",
     "shadow_runs",
+    "events",
+    "alerts",
     "seals",
 }
 
