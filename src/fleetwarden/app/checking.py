@@ -13,8 +13,9 @@ from fleetwarden.domain import policy_advice, policy_file, registry
 from fleetwarden.domain.actions import Record
 from fleetwarden.domain.errors import Misconfigured, Problem
 from fleetwarden.domain.fleet import Fleet
+from fleetwarden.domain.playbook_file import read_playbooks_file
 
-__all__ = ["PolicyFindings", "check_policy"]
+__all__ = ["PlaybookFindings", "PolicyFindings", "check_playbooks", "check_policy"]
 
 REGISTRY, OVERRIDE = "fleet.yml", "desired-state.yml"
 
@@ -57,3 +58,19 @@ def _fleet(folder: Path) -> Fleet:
     except Misconfigured:
         return Fleet()
     return registry.read_fleet(declared, layer, str(folder.absolute()), "")
+
+
+class PlaybookFindings(Record):
+    """What was found in one file of playbooks.  `number`: how many it has, 0 where it cannot be used."""
+
+    problems: tuple[Problem, ...] = ()
+    number: int = 0
+
+
+def check_playbooks(path: Path) -> PlaybookFindings:
+    """Check the file of playbooks at `path`.  Never raises for what is wrong with it."""
+    name = str(path)
+    try:
+        return PlaybookFindings(number=len(read_playbooks_file(read_document(path, name).tree())))
+    except Misconfigured as error:
+        return PlaybookFindings(problems=tuple(sorted(error.problems)) or (Problem(name, 0, error.message),))

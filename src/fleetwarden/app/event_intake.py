@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fleetwarden.app.parts import Parts
-from fleetwarden.controllers import triage
 from fleetwarden.controllers.worker import Handler
 
 __all__ = ["EventIntake"]
@@ -20,4 +19,4 @@ class EventIntake:
 
     def handlers(self) -> Mapping[str, Handler]:
         """Who does a step, by the kind of work."""
-        return {triage.TRIAGE: triage.no_playbook(self.parts.store)}
+        return {}

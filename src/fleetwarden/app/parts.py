@@ -12,6 +12,7 @@ from fleetwarden.controllers.approvals import ApprovalDesk
 from fleetwarden.controllers.gate import Gate
 from fleetwarden.controllers.readiness import Readiness
 from fleetwarden.controllers.recovery import Recovery
+from fleetwarden.controllers.restraint import Restraint
 from fleetwarden.controllers.sightings import Sightings
 from fleetwarden.controllers.supervision import Supervision
 from fleetwarden.controllers.wakes import Wakes
@@ -39,6 +40,7 @@ class Parts(Protocol):
     gate: Gate
     desk: ApprovalDesk
     recovery: Recovery
+    restraint: Restraint
     wakes: Wakes
     provider: SignalProvider
     notifier: Notifier

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from fleetwarden.app.event_intake import EventIntake
 from fleetwarden.app.parts import Parts
+from fleetwarden.app.playbooks import Playbooks
 from fleetwarden.app.storms import StormDesk
 from fleetwarden.app.telling import Telling
 from fleetwarden.app.watching import Watching
@@ -26,12 +27,13 @@ class Remedies:
         self.storms = StormDesk(parts.store, lambda: parts.configuration.current().last_good_fleet)
         self.watching = Watching(parts)
         self.events = EventIntake(parts)
+        self.playbooks = Playbooks(parts)
         self.telling = Telling(parts)
 
     def handlers(self) -> Mapping[str, Handler]:
         """Who does a step, by the kind of work."""
-        return {**self.watching.handlers(), **self.events.handlers()}
+        return {**self.watching.handlers(), **self.events.handlers(), **self.playbooks.handlers()}
 
     def subscriptions(self) -> Sequence[Subscription]:
         """What runs."""
-        return [*self.telling.subscriptions()]
+        return [*self.telling.subscriptions(), *self.playbooks.subscriptions()]

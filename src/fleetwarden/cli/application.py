@@ -19,6 +19,7 @@ from fleetwarden.cli.lab import lab
 from fleetwarden.cli.ledger import GROUPS
 from fleetwarden.cli.looking import history, plan
 from fleetwarden.cli.override import adopt, override, reassert
+from fleetwarden.cli.playbooks import playbooks
 from fleetwarden.cli.policy import policy
 from fleetwarden.cli.recover import recover
 from fleetwarden.cli.sealed import ledger
@@ -83,6 +84,7 @@ for _group in (
     action,
     freeze,
     storm,
+    playbooks,
     policy,
     *GROUPS,
     signals,

@@ -16,7 +16,7 @@ from fleetwarden.domain.errors import Conflict, Fenced, FleetError, StoreUnavail
 from fleetwarden.domain.identifiers import SECOND, JsonValue
 from fleetwarden.ports.stores import Store, Tx, WorkItem
 
-__all__ = ["Handler", "Step", "Worker"]
+__all__ = ["Handler", "Step", "Worker", "still_ours"]
 
 log = structlog.get_logger(__name__)
 BATCH_MAX = 32
@@ -41,6 +41,12 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Handler = Callable[[WorkItem], Step]
+
+
+def still_ours(tx: Tx, item: WorkItem) -> None:
+    """Raises Fenced if the step was claimed again meanwhile: then its new holder carries it out."""
+    if item.lease_until is not None:
+        tx.work.extend(item.seq, item.token, item.lease_until - item.updated_at)
 
 
 class Worker:
