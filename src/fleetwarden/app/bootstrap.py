@@ -112,7 +112,7 @@ class Plane:
         self._health = health
         put, self._signals = injected(), readable(signals)
         self.notifier: Notifier = notifier or put.notifier or JournalNotifier()
-        self._by_hand = clock is not None
+        self.by_hand = self._by_hand = clock is not None
         self._ending = False
         self.clock: Clock = clock or SystemClock()
         self.ids: IdSource = ids or SystemIds()
@@ -248,7 +248,7 @@ class Plane:
         self.checkpoints = CheckpointFile(settings.fleet_data_dir)
         self.sealer = Sealer(store, self.checkpoints)
         self.push = Push(self.clock, self.reconciler, self.wakes, lambda: self.loop.lease(RECONCILER))
-        self.loop = Loop(
+        self.loop: Loop = Loop(
             self.clock,
             self.ids,
             store,
@@ -326,6 +326,7 @@ class Plane:
 
     def _reread(self, _: LeaseFence | None) -> bool:
         self.autoscaling.sources.file.refresh()
+        self.remedies.refresh()
         changed = self.configuration.refresh()
         if changed:
             log.info("configuration changed")
@@ -446,6 +447,7 @@ class Plane:
         self._ending = self.reconciler.paused = True
         ended = self.loop.stop(timeout_s)
         self.pool.shutdown(wait=ended, cancel_futures=True)
+        self.remedies.close(wait=ended)
         self._substrates.close()
         self.autoscaling.sources.close()
         if self.neighbours is not None:

@@ -31,3 +31,11 @@ class Remedies:
     def subscriptions(self) -> Sequence[Subscription]:
         """What runs."""
         return [*self.telling.subscriptions()]
+
+    def refresh(self) -> bool:
+        """Look again at the files that are read here; returns whether what is in force changed."""
+        return self.telling.file.refresh()
+
+    def close(self, *, wait: bool) -> None:
+        """Let what is in flight end."""
+        self.telling.close(wait=wait)

@@ -20,6 +20,7 @@ from fleetwarden.store.schema_desired import baselines, foreign_changes, service
 from fleetwarden.store.schema_epochs import epochs, number_floors
 from fleetwarden.store.schema_evidence import captures, ran_versions
 from fleetwarden.store.schema_intents import intents
+from fleetwarden.store.schema_notices import blocked_services, deliveries
 from fleetwarden.store.schema_parts import METADATA
 from fleetwarden.store.schema_parts import index as _index
 from fleetwarden.store.schema_parts import integer as _integer
@@ -39,8 +40,10 @@ __all__ = [
     "approvals",
     "autoscale_rows",
     "baselines",
+    "blocked_services",
     "captures",
     "decisions",
+    "deliveries",
     "epochs",
     "executions",
     "facts",
@@ -72,7 +75,7 @@ __all__ = [
     "work_items",
 ]
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012", "0015")
 VERSION_TABLE = "fleetwarden_schema"
 
 _ALLOWED = "verdict IN ('allow', 'allow_notify') AND approval_seq IS NULL"

@@ -53,9 +53,20 @@ QUERIES = {
     "a shadow run's end": lambda tx: tx.shadows.end("web", 5),
     "next shadow run": lambda tx: tx.shadows.begin(A_RUN),
     "old shadow runs": lambda tx: (tx.shadows.oldest(), tx.shadows.prune(5)),
+    "recent messages": lambda tx: tx.deliveries.recent("oncall", 5),
+    "open messages": lambda tx: (tx.deliveries.open("oncall"), tx.deliveries.open_targets()),
+    "hastened messages": lambda tx: tx.deliveries.hasten("oncall", 5),
+    "old messages": lambda tx: tx.deliveries.prune(5),
     "notices": lambda tx: tx.journal.after(FeedMark(seq=5), topic="notice", limit=3),
 }
-OPEN = ("work_items_due", "ledger_open", "shadow_runs_open", "shadow_runs_ended")  # indexes of what is open or old
+OPEN = (
+    "work_items_due",
+    "ledger_open",
+    "shadow_runs_open",
+    "shadow_runs_ended",
+    "deliveries_open",
+    "deliveries_ended",
+)  # indexes of what is open or old
 LARGE = {
     "decisions",
     "outbox",
@@ -67,6 +78,7 @@ LARGE = {
     "ledger_events",
     "votes",
     "shadow_runs",
+    "deliveries",
     "seals",
 }
 
