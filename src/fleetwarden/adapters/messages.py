@@ -12,7 +12,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from fleetwarden.domain.errors import Misconfigured, Retryable
 from fleetwarden.domain.notify_file import Target
@@ -108,27 +108,42 @@ class AppriseChannel:
 
 
 class _Listening(logging.Handler):
-    """What the library says on this thread while it sends: it returns only whether it worked."""
+    """What the library says while it sends: it returns only whether it worked.
+
+    The library sends on threads of its own, so that words cannot be told apart while several messages are on their way.
+    Then none are taken: those of another target may hold its address.
+    """
+
+    _lock = threading.Lock()
+    _present: ClassVar[set[_Listening]] = set()
 
     def __init__(self, library: Any) -> None:
         super().__init__(logging.WARNING)
         self._logger = logging.getLogger(library.__name__)
-        self._thread = threading.get_ident()
         self._said: list[str] = []
+        self.alone = True
 
     def __enter__(self) -> Self:
+        with self._lock:
+            self._present.add(self)
+            if len(self._present) > 1:
+                for one in self._present:
+                    one.alone = False
         self._logger.addHandler(self)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._logger.removeHandler(self)
+        with self._lock:
+            self._present.discard(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.thread == self._thread:
-            self._said.append(record.getMessage())
+        self._said.append(record.getMessage())
 
     def told(self, address: str) -> str:
         """That, as the end of a sentence.  Whatever shares a longer piece with the address is left out."""
+        if not self.alone:
+            return ""
         pieces = [one for one in _pieces(address) if len(one) >= 6]
         kept = [scrubbed(line) for line in self._said if not any(piece.lower() in line.lower() for piece in pieces)]
         return f": {'; '.join(kept)[:SAID_MAX]}" if kept else ""

@@ -18,7 +18,7 @@ from fleetwarden.adapters.files.checkpoints import CheckpointFile
 from fleetwarden.adapters.notify import JournalNotifier
 from fleetwarden.adapters.substrates.dry_run import DryRunActuator
 from fleetwarden.adapters.system import SystemClock, SystemIds
-from fleetwarden.app import first_token, substrates
+from fleetwarden.app import first_token, plugins, substrates
 from fleetwarden.app.administration import Administration
 from fleetwarden.app.approving import Approving
 from fleetwarden.app.autoscaling import Autoscaling, intent_limits
@@ -110,7 +110,8 @@ class Plane:
     ) -> None:
         self.settings = settings
         self._health = health
-        put, self._signals = injected(), readable(signals)
+        put, self._plugin_warnings = plugins.with_installed(injected(), settings.fleet_actuator)
+        self._signals = readable(signals) or readable(plugins.signal_provider(settings.fleet_signal_provider))
         self.notifier: Notifier = notifier or put.notifier or JournalNotifier()
         self.by_hand = self._by_hand = clock is not None
         self._ending = False
@@ -243,6 +244,7 @@ class Plane:
         self.provider: SignalProvider = self.autoscaling.sources.provider
         self.signals, self.lineages, self.shadows = self.autoscaling.operations()
         self.remedies = Remedies(self)
+        self.messages = self.remedies.telling.views
         handlers = {APPROVED_ACTION: self.readiness.gated(self.desk.carry_out), **self.remedies.handlers()}
         self.worker = Worker(store, handlers, holder=self.holder, lease_s=settings.fleet_lease_ttl_s * 4)
         self.checkpoints = CheckpointFile(settings.fleet_data_dir)
@@ -352,7 +354,7 @@ class Plane:
             version=fleetwarden.__version__,
             store=self.store.health().dialect,
             acting=self.acting,
-            fallbacks=(*self._substrates.fallbacks, *map(str, settings.warnings)),
+            fallbacks=(*self._plugin_warnings, *self._substrates.fallbacks, *map(str, settings.warnings)),
             reconciler_on=settings.fleet_reconciler,
             evidence_age_s=evidence_age_s(settings),
             config_dir=str(settings.config_dir),
@@ -387,7 +389,7 @@ class Plane:
             self.loop.states,
             facts,
             self._substrates.unmanaged,
-            lambda: [] if shared is None else shared.warnings(evidence_age_s(settings)),
+            lambda: self.messages.warnings() + ([] if shared is None else shared.warnings(evidence_age_s(settings))),
             scaling=self.autoscaling.views,
         )
         self.metrics = Metrics(
@@ -398,6 +400,7 @@ class Plane:
             self.supervision,
             self.loop.states,
             self.autoscaling,
+            self.messages,
         )
         self.wishes = Wishes(self.store, self.configuration, self.wakes)
         self.planning = Planning(self.reconciler, on=settings.fleet_reconciler)

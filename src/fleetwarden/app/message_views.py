@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from fleetwarden.adapters.files.notify import NotifyFile
+from collections.abc import Sequence
+
+from fleetwarden.adapters.files.notify import NOTIFY, NotifyFile
+from fleetwarden.app.checking_notify import notify_warnings
 from fleetwarden.app.identity import Caller, Role, require
 from fleetwarden.domain.errors import FleetError, NotFound
 from fleetwarden.domain.identifiers import JsonValue, rfc3339
 from fleetwarden.domain.messages import Delivery
 from fleetwarden.domain.scrubbing import scrubbed
-from fleetwarden.ports.notices import Channel, Message
+from fleetwarden.ports.notices import Channel, Message, TargetCount
 from fleetwarden.ports.stores import Store
 
 __all__ = ["Messages", "message_view"]
@@ -26,7 +29,7 @@ class Messages:
     def overview(self, caller: Caller) -> dict[str, JsonValue]:
         """The targets and routes in force, what is wrong with a newer file, and how many messages stand where."""
         require(caller, Role.VIEWER)
-        counts = self._store.read(lambda tx: tx.deliveries.counts())
+        counts = self.counts()
         document = self._file.current()
         return {
             "targets": sorted(document.targets),
@@ -41,6 +44,15 @@ class Messages:
                 for one in counts
             ],
         }
+
+    def warnings(self) -> list[str]:
+        """What an operator should know about who is told what."""
+        told = [f"{NOTIFY} is rejected, {self._file.stays}: {one}" for one in self._file.problems]
+        return told + notify_warnings(self._file.current(), self._file.folder)
+
+    def counts(self) -> Sequence[TargetCount]:
+        """By target and state.  Raises StoreUnavailable."""
+        return self._store.read(lambda tx: tx.deliveries.counts())
 
     def test(self, caller: Caller, target: str) -> dict[str, JsonValue]:
         """Send a test message to one target, now and once.  Raises NotFound; never for a delivery that failed."""

@@ -8,7 +8,7 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -16,6 +16,7 @@ import structlog
 
 from fleetwarden.app.injection import Injected
 from fleetwarden.domain.errors import FleetError, Misconfigured
+from fleetwarden.ports.signals import SignalProvider
 from fleetwarden.ports.system import Notifier
 
 __all__ = [
@@ -23,13 +24,13 @@ __all__ = [
     "GROUPS",
     "NOTIFIERS",
     "OBSERVERS",
-    "PLAYBOOKS",
     "SIGNAL_PROVIDERS",
     "Found",
     "found",
     "installed",
     "load",
     "notifier",
+    "signal_provider",
     "with_installed",
 ]
 
@@ -38,14 +39,12 @@ ACTUATORS = "fleetwarden.actuators"
 OBSERVERS = "fleetwarden.observers"
 SIGNAL_PROVIDERS = "fleetwarden.signal_providers"
 NOTIFIERS = "fleetwarden.notifiers"
-PLAYBOOKS = "fleetwarden.playbooks"
-# What a part of each group has to have; a playbook is a function, and whoever runs playbooks checks it.
+# What a part of each group has to have; a signal provider is checked where every other one is, too.
 GROUPS: dict[str, tuple[str, ...]] = {
     ACTUATORS: ("substrate", "kinds", "simulates", "lateness_s", "acknowledged_is_final", "refusal", "actuate"),
     OBSERVERS: ("name", "substrates", "observe"),
     SIGNAL_PROVIDERS: (),
     NOTIFIERS: ("name", "notify"),
-    PLAYBOOKS: (),
 }
 
 
@@ -110,23 +109,31 @@ def notifier(name: str) -> Notifier:
     return made
 
 
-def with_installed(put: Injected, *, actuators: Sequence[str], warn: Callable[[str], None]) -> Injected:
-    """What was injected, and what is installed besides: the named actuators, and every observer.
+def signal_provider(name: str | None) -> SignalProvider | None:
+    """The installed signal provider of that name; None without one.  Raises Misconfigured."""
+    if name is None:
+        return None
+    made: SignalProvider = load(SIGNAL_PROVIDERS, name)
+    return made
 
-    What was injected outranks what is installed.  An observer that cannot be loaded is told to `warn`, and its services
-    stay unobserved; an actuator that was named and cannot be loaded raises Misconfigured.
+
+def with_installed(put: Injected, chosen: Sequence[str]) -> tuple[Injected, tuple[str, ...]]:
+    """What was injected, with what is installed besides: the chosen actuators, and every observer; and warnings.
+
+    What was injected outranks what is installed.  An observer that cannot be loaded is a warning, and its services stay
+    unobserved; an actuator that was chosen and cannot be loaded raises Misconfigured.
     """
     for one in found(ACTUATORS):
-        if one.name in actuators:
+        if one.name in chosen:
             made = one.make()
             put.actuators.setdefault(made.substrate, made)
-    known = {one.name for one in put.observers}
+    known, warnings = {one.name for one in put.observers}, list[str]()
     for one in found(OBSERVERS):
         try:
             seeing = one.make()
         except FleetError as error:
-            warn(str(error))
+            warnings.append(str(error))
             continue
         if seeing.name not in known:
             put.observers.append(seeing)
-    return put
+    return put, tuple(warnings)

@@ -21,3 +21,8 @@ class TellingSettings(BaseModel):
         alias="BLOCKED_PAGE_S",
         description="Seconds that a service is down with its repair held up before people are told.",
     )
+    fleet_signal_provider: str | None = Field(
+        default=None,
+        alias="FLEET_SIGNAL_PROVIDER",
+        description="The installed signal provider (entry point) that alone answers for scaling signals.",
+    )

@@ -216,6 +216,8 @@ def _release(tx: Tx, row: BlockedRow, standing: Standing) -> str:
         return "fleetwarden recover list" if record is None else f"fleetwarden recover settle {record.id} --as …"
     if code == "not_ready":
         return "fleetwarden doctor"
+    if "forbidden" in standing.reason:
+        return f"fleetwarden policy explain {standing.kind} {name}"
     if code in (Answer.DENIED.value, Answer.REPEATED.value, BACKING_OFF) and standing.kind:
         return f"fleetwarden action propose {standing.kind} {name} --reason …"
     return f"fleetwarden explain {name}"

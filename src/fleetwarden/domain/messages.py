@@ -8,6 +8,7 @@ message that says so.  A notice is never dropped, only counted where it says wha
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from enum import StrEnum
 from typing import Final
 
 import msgspec
@@ -39,16 +40,16 @@ _BACKOFF_FIRST: Final[Micros] = 5 * SECOND
 _BACKOFF_MAX: Final[Micros] = 300 * SECOND
 _REST: Final = "*"  # the kind of the message that counts what came beyond the bound
 _WORST_FIRST = (CRITICAL, "error", "warning", "info")
-OPEN_MESSAGES: Final = ("waiting", "sending")
+OPEN_MESSAGES: Final = ("waiting", "sending")  # states, as the store spells them
 
 
-class DeliveryState:
+class DeliveryState(StrEnum):
     """waiting → sending → delivered | dead; sending → waiting after a failure."""
 
-    WAITING: Final = "waiting"
-    SENDING: Final = "sending"
-    DELIVERED: Final = "delivered"
-    DEAD: Final = "dead"
+    WAITING = "waiting"
+    SENDING = "sending"
+    DELIVERED = "delivered"
+    DEAD = "dead"
 
 
 class Line(Record):
@@ -86,7 +87,7 @@ class Delivery(Record):
     count: int
     first_entry: int
     last_entry: int
-    state: str = DeliveryState.WAITING
+    state: DeliveryState = DeliveryState.WAITING
     attempts: int = 0
     not_before: Micros
     claimed_until: Micros | None = None
@@ -95,7 +96,7 @@ class Delivery(Record):
 
     @property
     def id(self) -> str:
-        return show_id("N", self.seq)
+        return show_id("M", self.seq)
 
     @property
     def critical(self) -> bool:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from fleetwarden.domain.actions import Record
 from fleetwarden.domain.identifiers import Micros
-from fleetwarden.domain.messages import Delivery
+from fleetwarden.domain.messages import Delivery, DeliveryState
 from fleetwarden.domain.notify_file import NotifyDocument, Target
 from fleetwarden.ports.pages import Page
 
@@ -71,7 +71,7 @@ class Deliveries(Protocol):
     def claim(self, seq: int, *, until: Micros) -> Delivery:
         """Take a message that is due, for sending; counts an attempt.  Raises Conflict if somebody else has it."""
 
-    def finish(self, claimed: Delivery, *, state: str, not_before: Micros, error: str) -> None:
+    def finish(self, claimed: Delivery, *, state: DeliveryState, not_before: Micros, error: str) -> None:
         """What became of a claimed message.  Raises Conflict if the claim lapsed and somebody else took it."""
 
     def hasten(self, target: str, now: Micros) -> None:

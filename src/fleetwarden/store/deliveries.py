@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from fleetwarden.domain.errors import Conflict, NotFound
 from fleetwarden.domain.identifiers import Micros, show_id
-from fleetwarden.domain.messages import OPEN_MESSAGES, Delivery, Line
+from fleetwarden.domain.messages import OPEN_MESSAGES, Delivery, DeliveryState, Line
 from fleetwarden.ports.notices import BlockedRow, TargetCount
 from fleetwarden.ports.stores import Page
 from fleetwarden.store import columns, schema_notices
@@ -99,7 +99,8 @@ _LINES = msgspec.json.Decoder(tuple[Line, ...])
 @columns.reading("message")
 def _delivery(row: Row) -> Delivery:
     values = dict(zip(_D.c.keys(), row, strict=True))
-    return Delivery(**{**values, "lines": _LINES.decode(values["lines"])})
+    lines, state = _LINES.decode(values["lines"]), DeliveryState(values["state"])
+    return Delivery(**{**values, "lines": lines, "state": state})
 
 
 class StoredDeliveries:
@@ -129,7 +130,7 @@ class StoredDeliveries:
                 kind=text("message.kind", one.kind),
                 subject=text("message.subject", one.subject),
                 first_entry=one.first_entry,
-                state=one.state,
+                state=one.state.value,
                 attempts=one.attempts,
                 claimed_until=one.claimed_until,
                 error=prose("message.error", one.error),
@@ -148,16 +149,16 @@ class StoredDeliveries:
     def claim(self, seq: int, *, until: Micros) -> Delivery:
         taken = self._session.change(_CLAIM, of=seq, until=until, now=self._session.now())
         if not taken:
-            raise Conflict(f"message {show_id('N', seq)} is not due, or another plane sends it")
+            raise Conflict(f"message {show_id('M', seq)} is not due, or another plane sends it")
         return _delivery(taken[0])
 
-    def finish(self, claimed: Delivery, *, state: str, not_before: Micros, error: str) -> None:
+    def finish(self, claimed: Delivery, *, state: DeliveryState, not_before: Micros, error: str) -> None:
         ended = self._session.now() if state not in OPEN_MESSAGES else None
         done = self._session.change(
             _FINISH,
             of=claimed.seq,
             attempts=claimed.attempts,
-            state=state,
+            state=state.value,
             not_before=not_before,
             error=prose("message.error", error),
             ended_at=ended,
@@ -179,7 +180,7 @@ class StoredDeliveries:
     def get(self, seq: int) -> Delivery:
         row = self._session.row(_GET, seq=seq)
         if row is None:
-            raise NotFound(f"there is no message {show_id('N', seq)}")
+            raise NotFound(f"there is no message {show_id('M', seq)}")
         return _delivery(row)
 
     def prune(self, before: Micros, *, limit: int = 500) -> int:

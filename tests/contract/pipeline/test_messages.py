@@ -73,7 +73,7 @@ class World:
         self.delivering.run()
 
     def states(self) -> list[str]:
-        return [one.state for one in self.store.read(lambda tx: tx.deliveries.list(Page(limit=500)))][::-1]
+        return [one.state.value for one in self.store.read(lambda tx: tx.deliveries.list(Page(limit=500)))][::-1]
 
 
 def fail(_: str) -> None:
@@ -202,11 +202,11 @@ def test_a_plane_that_lost_its_lease_neither_spreads_nor_sends(store: Store) -> 
 
 
 @pytest.mark.req("PLB-5", "POL-15")
-def test_ten_thousand_notices_are_a_bounded_number_of_messages(sqlite: Database) -> None:
+def test_thousands_of_notices_are_a_bounded_number_of_messages(sqlite: Database) -> None:
     world = World(sqlite.open(), Route(to=("oncall", "chat")))
 
     def storm(tx):
-        for number in range(10_000):
+        for number in range(2_000):
             severity = "critical" if number % 2 else "error"
             tx.journal.write(topic="notice", actor="g", subject=f"s{number}", severity=severity, summary="is down")
 
@@ -216,7 +216,7 @@ def test_ten_thousand_notices_are_a_bounded_number_of_messages(sqlite: Database)
         sqlite.clock.advance(WINDOW / SECOND + 1)
     assert len(world.channel.of("oncall")) == len(world.channel.of("chat")) == 42
     rows = world.store.read(lambda tx: tx.deliveries.list(Page(target="oncall", limit=500)))
-    assert sum(one.count for one in rows) == 10_000
+    assert sum(one.count for one in rows) == 2_000
 
 
 @pytest.mark.req("PLB-5")

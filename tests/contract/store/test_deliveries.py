@@ -9,10 +9,12 @@ import pytest
 
 from fleetwarden.domain.errors import Conflict, NotFound
 from fleetwarden.domain.identifiers import SECOND
-from fleetwarden.domain.messages import Delivery, Line
+from fleetwarden.domain.messages import Delivery, DeliveryState, Line
 from fleetwarden.ports.notices import BlockedRow
 from fleetwarden.ports.stores import Page, Store, Tx
 from tests.contract.store.conftest import Database
+
+WAITING, DELIVERED, DEAD = DeliveryState.WAITING, DeliveryState.DELIVERED, DeliveryState.DEAD
 
 
 def a_message(now: int, *, target: str = "oncall", subject: str = "web", due: int = 0) -> Delivery:
@@ -61,12 +63,12 @@ def test_a_message_is_put_joined_claimed_and_finished(store: Store) -> None:
     with pytest.raises(Conflict, match="on its way"):
         put(store, joined)
     finish = {"not_before": claimed.not_before, "error": ""}
-    store.transact("end", lambda tx: tx.deliveries.finish(claimed, state="delivered", **finish))  # type: ignore[arg-type]
+    store.transact("end", lambda tx: tx.deliveries.finish(claimed, state=DELIVERED, **finish))  # type: ignore[arg-type]
     ended = store.read(lambda tx: tx.deliveries.get(row.seq))
     assert (ended.state, ended.claimed_until, ended.ended_at is not None) == ("delivered", None, True)
     assert store.read(lambda tx: (tx.deliveries.open("oncall"), tx.deliveries.open_targets())) == ([], [])
     with pytest.raises(Conflict, match="taken over"):
-        store.transact("end", lambda tx: tx.deliveries.finish(claimed, state="dead", **finish))  # type: ignore[arg-type]
+        store.transact("end", lambda tx: tx.deliveries.finish(claimed, state=DEAD, **finish))  # type: ignore[arg-type]
     with pytest.raises(NotFound):
         store.read(lambda tx: tx.deliveries.get(row.seq + 100))
 
@@ -81,7 +83,8 @@ def test_a_claim_that_was_never_finished_lapses_and_its_owner_can_no_longer_end_
     assert taken.attempts == 2
     with pytest.raises(Conflict, match="taken over"):
         store.transact(
-            "end", lambda tx: tx.deliveries.finish(lost, state="delivered", not_before=lost.not_before, error="")
+            "end",
+            lambda tx: tx.deliveries.finish(lost, state=DELIVERED, not_before=lost.not_before, error=""),
         )
 
 
@@ -95,7 +98,7 @@ def test_what_is_not_due_waits_and_can_be_hastened_once_it_has_failed(store: Sto
     with pytest.raises(Conflict):
         claim(store, rows[1], 60)
     failed = claim(store, rows[0], 60)
-    store.transact("end", lambda tx: tx.deliveries.finish(failed, state="waiting", not_before=later, error="no"))
+    store.transact("end", lambda tx: tx.deliveries.finish(failed, state=WAITING, not_before=later, error="no"))
     store.transact("hasten", lambda tx: tx.deliveries.hasten("oncall", tx.now()))
     assert claim(store, rows[0], 60).attempts == 2
     with pytest.raises(Conflict):
@@ -118,7 +121,7 @@ def test_messages_are_listed_counted_and_pruned(store: Store) -> None:
     now = now_of(store)
     first, second = put(store, a_message(now), a_message(now, target="chat"))
     claimed = claim(store, first, 60)
-    store.transact("end", lambda tx: tx.deliveries.finish(claimed, state="dead", not_before=now, error="gone"))
+    store.transact("end", lambda tx: tx.deliveries.finish(claimed, state=DEAD, not_before=now, error="gone"))
     listed = store.read(lambda tx: tx.deliveries.list(Page(limit=10)))
     assert [one.seq for one in listed] == [second.seq, first.seq]
     assert [one.seq for one in store.read(lambda tx: tx.deliveries.list(Page(state="dead")))] == [first.seq]

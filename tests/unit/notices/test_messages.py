@@ -95,4 +95,4 @@ def test_a_message_says_how_many_and_shows_no_secret() -> None:
     lines = message.body.splitlines()
     assert len(lines) == LINES_MAX + 2
     assert lines[-2].startswith("and 2 more notices")
-    assert lines[-1] == "-- fleetwarden on h1, message N-1"
+    assert lines[-1] == "-- fleetwarden on h1, message M-1"

@@ -23,9 +23,10 @@ log = structlog.get_logger(__name__)
 
 
 class NotifyFile:
-    """Implements `ports.notices.NotifySource` over the file of that folder."""
+    """Implements `ports.notices.NotifySource` over the file of that folder.  `log_problems`: also into the log."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, log_problems: bool = True) -> None:
+        self._log_problems = log_problems
         self.folder = folder
         self._lock = threading.Lock()
         self._seen: object = None
@@ -66,7 +67,8 @@ class NotifyFile:
             except Misconfigured as error:
                 self.problems = error.problems
                 self._good = self._good and not first
-                log.warning("notify.yml is rejected", reason=str(error), now=self.stays)
+                if self._log_problems:
+                    log.warning("notify.yml is rejected", reason=str(error), now=self.stays)
                 return False
             self.problems, self._current, self._good = (), fresh, True
             return True
