@@ -26,6 +26,7 @@ __all__ = ["CLAIM", "KEPT", "Delivering", "message_of"]
 log = structlog.get_logger(__name__)
 CLAIM: Micros = 60 * SECOND  # longer than any message may take
 KEPT: Micros = 30 * 86_400 * SECOND
+PRUNE_EVERY: Micros = 600 * SECOND
 AT_ONCE = 50  # messages of one target in one go
 LOOKED_AT = 200
 ERROR_CHARACTERS_MAX = 500
@@ -51,6 +52,7 @@ class Delivering:
         self._sender = sender
         self._lock = Lock()
         self._busy: set[str] = set()
+        self._pruned_at: Micros | None = None
 
     def run(self, fence: LeaseFence | None = None) -> int:
         """Begin with every target that has messages and is not being served; returns how many those are."""
@@ -72,6 +74,9 @@ class Delivering:
         return begun
 
     def _prune(self, now: Micros) -> None:
+        if self._pruned_at is not None and 0 <= now - self._pruned_at < PRUNE_EVERY:
+            return
+        self._pruned_at = now
         self._store.transact("prune_messages", lambda tx: tx.deliveries.prune(now - KEPT))
 
     def _leave(self, name: str) -> None:
