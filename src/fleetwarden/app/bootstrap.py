@@ -12,18 +12,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 import structlog
 
-import fleetwarden
 from fleetwarden.adapters.deadlines import DeadlineActuator, DeadlineObserver
 from fleetwarden.adapters.files.checkpoints import CheckpointFile
 from fleetwarden.adapters.notify import JournalNotifier
 from fleetwarden.adapters.substrates.dry_run import DryRunActuator
 from fleetwarden.adapters.system import SystemClock, SystemIds
-from fleetwarden.app import first_token, substrates
+from fleetwarden.app import first_token, plugins, substrates
 from fleetwarden.app.administration import Administration
 from fleetwarden.app.approving import Approving
 from fleetwarden.app.autoscaling import Autoscaling, intent_limits
 from fleetwarden.app.diagnosis import Diagnosis
 from fleetwarden.app.explaining import Explaining
+from fleetwarden.app.facts import plane_facts
 from fleetwarden.app.fleet_views import FleetViews, PlaneFacts
 from fleetwarden.app.history import History
 from fleetwarden.app.identity import Caller, authenticate, authenticate_digest
@@ -111,9 +111,10 @@ class Plane:
     ) -> None:
         self.settings = settings
         self._health = health
-        put, self._signals = injected(), readable(signals)
+        put, self._plugin_warnings = plugins.with_installed(injected(), settings.fleet_actuator)
+        self._signals = readable(signals) or readable(plugins.signal_provider(settings.fleet_signal_provider))
         self.notifier: Notifier = notifier or put.notifier or JournalNotifier()
-        self._by_hand = clock is not None
+        self.by_hand = self._by_hand = clock is not None
         self._ending = False
         self.clock: Clock = clock or SystemClock()
         self.ids: IdSource = ids or SystemIds()
@@ -246,12 +247,13 @@ class Plane:
         self.provider: SignalProvider = self.autoscaling.sources.provider
         self.signals, self.lineages, self.shadows = self.autoscaling.operations()
         self.remedies = Remedies(self)
+        self.messages = self.remedies.telling.views
         handlers = {APPROVED_ACTION: self.readiness.gated(self.desk.carry_out), **self.remedies.handlers()}
         self.worker = Worker(store, handlers, holder=self.holder, lease_s=settings.fleet_lease_ttl_s * 4)
         self.checkpoints = CheckpointFile(settings.fleet_data_dir)
         self.sealer = Sealer(store, self.checkpoints)
         self.push = Push(self.clock, self.reconciler, self.wakes, lambda: self.loop.lease(RECONCILER))
-        self.loop = Loop(
+        self.loop: Loop = Loop(
             self.clock,
             self.ids,
             store,
@@ -329,6 +331,7 @@ class Plane:
 
     def _reread(self, _: LeaseFence | None) -> bool:
         self.autoscaling.sources.file.refresh()
+        self.remedies.refresh()
         changed = self.configuration.refresh()
         if changed:
             log.info("configuration changed")
@@ -349,18 +352,9 @@ class Plane:
             self.pool.submit(job)
 
     def _facts(self) -> PlaneFacts:
-        settings = self.settings
-        return PlaneFacts(
-            version=fleetwarden.__version__,
-            store=self.store.health().dialect,
-            acting=self.acting,
-            fallbacks=(*self._substrates.fallbacks, *map(str, settings.warnings)),
-            reconciler_on=settings.fleet_reconciler,
-            evidence_age_s=evidence_age_s(settings),
-            config_dir=str(settings.config_dir),
-            data_dir=str(settings.fleet_data_dir),
-            host="" if self.neighbours is None else self.neighbours.host,
-        )
+        host = "" if self.neighbours is None else self.neighbours.host
+        told = (*self._plugin_warnings, *self._substrates.fallbacks)
+        return plane_facts(self.settings, self.store.health().dialect, acting=self.acting, fallbacks=told, host=host)
 
     def _build_operations(self) -> None:
         settings, facts, shared = self.settings, self._facts(), self.neighbours
@@ -389,7 +383,7 @@ class Plane:
             self.loop.states,
             facts,
             self._substrates.unmanaged,
-            lambda: [] if shared is None else shared.warnings(evidence_age_s(settings)),
+            lambda: self.messages.warnings() + ([] if shared is None else shared.warnings(evidence_age_s(settings))),
             scaling=self.autoscaling.views,
         )
         self.metrics = Metrics(
@@ -400,6 +394,7 @@ class Plane:
             self.supervision,
             self.loop.states,
             self.autoscaling,
+            self.messages,
         )
         self.wishes = Wishes(self.store, self.configuration, self.wakes)
         self.planning = Planning(self.reconciler, on=settings.fleet_reconciler)
@@ -449,6 +444,7 @@ class Plane:
         self._ending = self.reconciler.paused = True
         ended = self.loop.stop(timeout_s)
         self.pool.shutdown(wait=ended, cancel_futures=True)
+        self.remedies.close(wait=ended)
         self._substrates.close()
         self.autoscaling.sources.close()
         if self.neighbours is not None:

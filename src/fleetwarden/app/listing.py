@@ -13,6 +13,7 @@ from fleetwarden.app import views, wishes
 from fleetwarden.app.captured import capture_view
 from fleetwarden.app.identity import Caller, Role, require
 from fleetwarden.app.intent_views import intent_view
+from fleetwarden.app.message_views import message_view
 from fleetwarden.app.rule_texts import rule_text
 from fleetwarden.domain.errors import Misconfigured, NotFound
 from fleetwarden.domain.identifiers import JsonValue, parse_id
@@ -88,6 +89,7 @@ TOPICS: dict[str, Topic] = {
         wishes.change_view,
         lambda tx, n: _exactly(tx.foreign.list(_at(n)), n, f"change C-{n} by somebody else"),
     ),
+    "messages": Topic("M", lambda tx, page: tx.deliveries.list(page), message_view, lambda tx, n: tx.deliveries.get(n)),
     "journal": Topic(
         "N",
         lambda tx, page: tx.journal.list(page),

@@ -15,12 +15,14 @@ from prometheus_client.registry import CollectorRegistry
 
 import fleetwarden
 from fleetwarden.app.autoscaling import Autoscaling
+from fleetwarden.app.message_views import Messages
 from fleetwarden.controllers.loop import TickState
 from fleetwarden.controllers.sightings import Sightings
 from fleetwarden.controllers.storm_watch import known_storms
 from fleetwarden.controllers.supervision import Supervision
 from fleetwarden.domain.errors import FleetError
 from fleetwarden.domain.health import HealthStatus
+from fleetwarden.domain.identifiers import SECOND
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
 from fleetwarden.ports.configuration import ConfigurationSource
 from fleetwarden.ports.stores import Store
@@ -48,6 +50,8 @@ NAMES = (
     "fleetwarden_autoscaler_decisions",
     "fleetwarden_signal_samples_accepted",
     "fleetwarden_signal_samples_rejected",
+    "fleetwarden_messages",
+    "fleetwarden_messages_oldest_waiting_seconds",
 )
 
 
@@ -63,6 +67,7 @@ class Metrics:
         supervision: Supervision,
         ticks: Mapping[str, TickState],
         autoscaling: Autoscaling,
+        messages: Messages,
     ) -> None:
         self._clock = clock
         self._store = store
@@ -71,6 +76,7 @@ class Metrics:
         self._supervision = supervision
         self._ticks = ticks
         self._autoscaling = autoscaling
+        self._messages = messages
         self.open_to_all = autoscaling.settings.fleet_metrics_open
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
@@ -96,6 +102,7 @@ class Metrics:
         yield from self._of_services()
         yield from self._of_store()
         yield from self._of_scaling()
+        yield from self._of_messages()
 
     def _of_controllers(self) -> Iterable[Metric]:
         passes = CounterMetricFamily("fleetwarden_controller_passes", "Passes of a controller.", labels=["controller"])
@@ -183,3 +190,19 @@ class Metrics:
         for (source, code), number in sorted(rejected.items()):
             refused.add_metric([source, code], number)
         yield refused
+
+    def _of_messages(self) -> Iterable[Metric]:
+        try:
+            counts, now = self._messages.counts(), self._store.read(lambda tx: tx.now())
+        except FleetError:
+            return  # the store is told of by itself
+        kept = GaugeMetricFamily("fleetwarden_messages", "Messages of 30 days.", labels=["target", "state"])
+        oldest = GaugeMetricFamily(
+            "fleetwarden_messages_oldest_waiting_seconds", "Since the oldest that waits was made.", labels=["target"]
+        )
+        for one in counts:
+            kept.add_metric([one.target, one.state], one.count)
+            if one.state == "waiting":
+                oldest.add_metric([one.target], (now - one.oldest_at) / SECOND)
+        yield kept
+        yield oldest

@@ -10,7 +10,9 @@ from typing import Protocol
 from fleetwarden.app.settings import Settings
 from fleetwarden.controllers.approvals import ApprovalDesk
 from fleetwarden.controllers.gate import Gate
+from fleetwarden.controllers.loop import Loop
 from fleetwarden.controllers.readiness import Readiness
+from fleetwarden.controllers.reconciler import Reconciler
 from fleetwarden.controllers.recovery import Recovery
 from fleetwarden.controllers.restraint import Restraint
 from fleetwarden.controllers.sightings import Sightings
@@ -27,7 +29,10 @@ __all__ = ["Parts"]
 
 
 class Parts(Protocol):
-    """A plane's parts, as a plane has them.  `acting`: the substrates that really act; `provider`: of signals."""
+    """A plane's parts, as a plane has them.  `acting`: the substrates that really act; `provider`: of signals.
+
+    `by_hand`: passes are run by a test, on its own thread.  The loop is there only once everything is built.
+    """
 
     settings: Settings
     clock: Clock
@@ -46,6 +51,9 @@ class Parts(Protocol):
     notifier: Notifier
     acting: frozenset[str]
     holder: str
+    reconciler: Reconciler
+    loop: Loop
+    by_hand: bool
 
     def refusal(self, request: ActionRequest, service: Service) -> str | None:
         """Why nothing here carries out a request, or None."""

@@ -14,11 +14,9 @@ import msgspec
 from fleetwarden.adapters.files.playbooks import PlaybooksFile
 from fleetwarden.app.identity import Caller, Role, require
 from fleetwarden.app.parts import Parts
-from fleetwarden.controllers.loop import Subscription
 from fleetwarden.controllers.playbook_steps import PlaybookSteps
 from fleetwarden.controllers.triage import TRIAGE, Triage
 from fleetwarden.controllers.worker import Handler
-from fleetwarden.domain.actions import LeaseFence
 from fleetwarden.domain.errors import Misconfigured
 from fleetwarden.domain.identifiers import JsonValue
 from fleetwarden.domain.playbook_file import key_problem, steps_problem
@@ -99,7 +97,6 @@ class Playbooks:
             written=lambda: self._written,
         )
         self._handler = triage.handle
-        self._poll_s = parts.settings.fleet_config_poll_s
 
     def entries(self) -> Sequence[PlaybookEntry]:
         """This deployment's own playbooks, in the order in which they are asked."""
@@ -108,14 +105,6 @@ class Playbooks:
     def handlers(self) -> Mapping[str, Handler]:
         """Who does a step, by the kind of work."""
         return {TRIAGE: self._handler}
-
-    def subscriptions(self) -> Sequence[Subscription]:
-        """What runs: the file is looked at again as often as the others."""
-
-        def look(_: LeaseFence | None) -> bool:
-            return self.file.refresh()
-
-        return [Subscription(name="playbooks_file", interval_s=self._poll_s, run=look, leased=False, vital=False)]
 
     def listed(self, caller: Caller) -> dict[str, JsonValue]:
         """`{items: [{name, on, class, services, steps, where}], problems}`: this deployment's, then shipped ones."""

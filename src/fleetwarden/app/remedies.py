@@ -36,4 +36,13 @@ class Remedies:
 
     def subscriptions(self) -> Sequence[Subscription]:
         """What runs."""
-        return [*self.telling.subscriptions(), *self.playbooks.subscriptions()]
+        return [*self.telling.subscriptions()]
+
+    def refresh(self) -> bool:
+        """Look again at the files that are read here; returns whether what is in force changed."""
+        changed = [self.telling.file.refresh(), self.playbooks.file.refresh()]
+        return any(changed)
+
+    def close(self, *, wait: bool) -> None:
+        """Let what is in flight end."""
+        self.telling.close(wait=wait)

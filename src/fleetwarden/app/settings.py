@@ -35,6 +35,7 @@ from fleetwarden.app.scaling_settings import ScalingSettings
 from fleetwarden.app.secret_files import FILE_SUFFIX, StoreAddress, read_secret
 from fleetwarden.app.setting_values import ACTUATORS, WEAK_TOKEN_CHARACTERS
 from fleetwarden.app.storm_settings import StormSettings
+from fleetwarden.app.telling_settings import TellingSettings
 from fleetwarden.domain.errors import Misconfigured, Problem
 
 __all__ = ["ACTUATORS", "ENV_FILE", "Settings", "load_settings"]
@@ -63,7 +64,7 @@ Host = Annotated[str, AfterValidator(setting_values.host)]
 WebUrl = Annotated[str, AfterValidator(setting_values.web_url)]
 
 
-class Settings(ApprovalSettings, StormSettings, ScalingSettings):
+class Settings(ApprovalSettings, StormSettings, ScalingSettings, TellingSettings):
     """All settings of one plane or one command, valid and frozen.  Paths are absolute.
 
     The name in the environment is each field's alias.

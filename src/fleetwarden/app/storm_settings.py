@@ -15,11 +15,11 @@ class StormSettings(BaseModel):
     """From how much sickness on nothing is repaired automatically: the larger of both counts."""
 
     fleet_storm_min: int = Field(
-        default=3, ge=1, le=1_000_000, alias="FLEET_STORM_MIN", description="Sick services that open the storm breaker."
+        default=3, ge=1, le=100_000, alias="FLEET_STORM_MIN", description="Sick services that open the storm breaker."
     )
     fleet_storm_percent: Finite = Field(
         default=30.0,
-        gt=0,
+        ge=1,
         le=100,
         alias="FLEET_STORM_PERCENT",
         description="Percent of a scope's services that have to be sick for it.",

@@ -18,6 +18,7 @@ from fleetwarden.cli.importing import importing
 from fleetwarden.cli.lab import lab
 from fleetwarden.cli.ledger import GROUPS
 from fleetwarden.cli.looking import history, plan
+from fleetwarden.cli.notify import notify
 from fleetwarden.cli.override import adopt, override, reassert
 from fleetwarden.cli.playbooks import playbooks
 from fleetwarden.cli.policy import policy
@@ -88,6 +89,7 @@ for _group in (
     policy,
     *GROUPS,
     signals,
+    notify,
     shadow,
     importing,
     ledger,

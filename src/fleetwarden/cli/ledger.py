@@ -24,6 +24,7 @@ _ABOUT = {
     "work": "Durable steps: granted approvals, watches, retries.",
     "reports": "Passes of the reconciler that did or refused something.",
     "foreign": "What somebody else set on services, and what became of it.",
+    "messages": "Messages to people: what was sent, what waits, what was given up.",
     "journal": "Who changed what, and every notice.",
 }
 

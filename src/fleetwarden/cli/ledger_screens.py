@@ -62,6 +62,17 @@ def _work(item: Item, now: Any) -> Sequence[object]:
     return item["id"], shown(item["at"], now), about, status_word(item["state"]), tries, localised(str(told), now)
 
 
+def _message(item: Item, now: Any) -> Sequence[object]:
+    lines = item.get("lines") or [{"summary": ""}]
+    told = f"{lines[0]['summary']}" + (f" (and {item['notices'] - 1} more)" if item["notices"] > 1 else "")
+    if item.get("error"):
+        told = f"{item['error']}: {told}"
+    state = item["state"]
+    if state == "waiting" and item["attempts"]:
+        state = f"failed, next {ago(item['next_at'], now)}"
+    return item["id"], shown(item["at"], now), item["target"], state, item["attempts"], localised(told, now)
+
+
 def _report(item: Item, now: Any) -> Sequence[object]:
     counts = ("proposed", "waiting", "deferred", "drained", "expired")
     parts = [f"{item[name]} {name}" for name in counts if item.get(name)]
@@ -103,6 +114,7 @@ LAYOUTS: Mapping[str, Layout] = {
     "work": Layout(("ID", "TIME", "WHAT", "STATE", "TRIES", "DETAIL"), _work, "no work on record"),
     "reports": Layout(("ID", "TIME", "KIND", "STATUS", "WHAT"), _report, "no report yet"),
     "foreign": Layout(("ID", "TIME", "WHAT", "NOW", "SET BY", "NOTE"), _foreign_change, "nobody else changed anything"),
+    "messages": Layout(("ID", "TIME", "TO", "STATE", "TRIES", "WHAT"), _message, "no message on record"),
     "journal": Layout(("ID", "TIME", "SEVERITY", "TOPIC", "WHO", "WHAT"), _journal, "the journal is empty"),
 }
 

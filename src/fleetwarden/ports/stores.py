@@ -39,6 +39,7 @@ from fleetwarden.ports.evidence import Captures
 from fleetwarden.ports.intents import Intents
 from fleetwarden.ports.ledger import Ledger, Texts
 from fleetwarden.ports.missing_replicas import MissingReplicas
+from fleetwarden.ports.notices import BlockedServices, Deliveries
 from fleetwarden.ports.pages import Page as Page  # noqa: PLC0414 -- told on under the name that all know
 from fleetwarden.ports.planes import Hosts, Placements
 from fleetwarden.ports.pushed import PushedSamples
@@ -566,6 +567,8 @@ class Tx(Protocol):
     shadows: Shadows
     missing_replicas: MissingReplicas
     events: Events
+    deliveries: Deliveries
+    blocked: BlockedServices
 
     def now(self) -> Micros:
         """The store's time, one value for the whole transaction: the database's clock on PostgreSQL (taken after the

@@ -21,6 +21,7 @@ from fleetwarden.store.schema_epochs import epochs, number_floors
 from fleetwarden.store.schema_events import alerts, events
 from fleetwarden.store.schema_evidence import captures, ran_versions
 from fleetwarden.store.schema_intents import intents
+from fleetwarden.store.schema_notices import blocked_services, deliveries
 from fleetwarden.store.schema_parts import METADATA
 from fleetwarden.store.schema_parts import index as _index
 from fleetwarden.store.schema_parts import integer as _integer
@@ -41,8 +42,10 @@ __all__ = [
     "approvals",
     "autoscale_rows",
     "baselines",
+    "blocked_services",
     "captures",
     "decisions",
+    "deliveries",
     "epochs",
     "events",
     "executions",
@@ -75,7 +78,10 @@ __all__ = [
     "work_items",
 ]
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012", "0014")
+REVISIONS = (
+    *("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012"),
+    *("0014", "0015"),
+)
 VERSION_TABLE = "fleetwarden_schema"
 
 _ALLOWED = "verdict IN ('allow', 'allow_notify') AND approval_seq IS NULL"

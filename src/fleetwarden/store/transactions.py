@@ -24,6 +24,7 @@ from fleetwarden.ports import (
     evidence,
     intents,
     missing_replicas,
+    notices,
     planes,
     pushed,
     shadows,
@@ -37,6 +38,7 @@ from fleetwarden.store.autoscale_rows import StoredAutoscaleRows
 from fleetwarden.store.captures import StoredCaptures
 from fleetwarden.store.cooldowns import StoredCooldowns
 from fleetwarden.store.decisions import StoredDecisions
+from fleetwarden.store.deliveries import StoredBlockedServices, StoredDeliveries
 from fleetwarden.store.desired import StoredBaselines, StoredForeignChanges, StoredServiceOverrides
 from fleetwarden.store.epochs import StoredEpochs
 from fleetwarden.store.events import StoredEvents
@@ -110,6 +112,8 @@ class Transaction:
     pushed = _Concern[pushed.PushedSamples](StoredPushed)
     shadows = _Concern[shadows.Shadows](StoredShadows)
     missing_replicas = _Concern[missing_replicas.MissingReplicas](StoredMissingReplicas)
+    deliveries = _Concern[notices.Deliveries](StoredDeliveries)
+    blocked = _Concern[notices.BlockedServices](StoredBlockedServices)
     allocations = _Concern[allocations.Allocations](StoredAllocations)
     versions = _Concern[versions.VersionHistory](StoredVersions)
     events = _Concern[events.Events](StoredEvents)

@@ -22,6 +22,7 @@ from fleetwarden.app.identity import Caller
 from fleetwarden.app.intent_views import Lineages
 from fleetwarden.app.ledger_export import LedgerExport
 from fleetwarden.app.listing import Lists
+from fleetwarden.app.message_views import Messages
 from fleetwarden.app.metrics import Metrics
 from fleetwarden.app.planning import Planning
 from fleetwarden.app.proposing import Proposing
@@ -64,6 +65,7 @@ class ServedPlane(Protocol):
     metrics: Metrics
     diagnosis: Diagnosis
     remedies: Remedies
+    messages: Messages
 
     def authenticate(self, secret: str) -> Caller:
         """The caller behind a token's secret.  Raises Unauthenticated, StoreUnavailable."""

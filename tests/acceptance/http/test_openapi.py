@@ -50,6 +50,7 @@ WITHOUT_INPUT = {
         "/epochs",
         "/freeze",
         "/health",
+        "/notify",
         "/plan",
         "/policy",
         "/recover",

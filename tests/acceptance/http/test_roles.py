@@ -27,6 +27,7 @@ LISTS = (
     "service_overrides",
     "foreign",
     "intents",
+    "messages",
     "journal",
 )
 SAMPLES = {
@@ -73,6 +74,8 @@ MATRIX: dict[tuple[str, str], tuple[set[Role], Any]] = {
     ("post", "/tokens"): (ADMINISTER, {"name": "fresh", "roles": ["viewer"]}),
     ("delete", "/tokens/{name}"): (ADMINISTER, None),
     ("post", "/tokens/{name}/rotate"): (ADMINISTER, {"overlap_s": 60}),
+    ("get", "/notify"): (LOOK, None),
+    ("post", "/notify/test"): (OPERATE, {"target": "oncall"}),
     ("get", "/doctor"): (LOOK, None),
     ("get", "/epochs"): (LOOK, None),
     ("post", "/epochs/release"): (ADMINISTER, {"reason": "looked"}),

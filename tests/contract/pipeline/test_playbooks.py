@@ -229,7 +229,6 @@ def test_flapping_is_never_restarted_and_a_person_is_asked_once(ward: Ward) -> N
 
 @pytest.mark.req("PLB-3")
 def test_pressure_never_acts_people_are_told_and_asked_to_look_into_it(ward: Ward) -> None:
-    ward.bench.substrate.crash("shop", 0)
     seq = ward.told(class_=EventClass.PRESSURE, summary="the disk is 97 % full")
     ward.step()
     assert ward.came_to(seq)[1:] == [

@@ -63,9 +63,20 @@ QUERIES = {
     "flaps": lambda tx: tx.events.flaps(["web", "db"], 5),
     "old events": lambda tx: (tx.events.oldest(), tx.events.prune(5)),
     "events of a service": lambda tx: tx.events.list(Page(target="web")),
+    "recent messages": lambda tx: tx.deliveries.recent("oncall", 5),
+    "open messages": lambda tx: (tx.deliveries.open("oncall"), tx.deliveries.open_targets()),
+    "hastened messages": lambda tx: tx.deliveries.hasten("oncall", 5),
+    "old messages": lambda tx: tx.deliveries.prune(5),
     "notices": lambda tx: tx.journal.after(FeedMark(seq=5), topic="notice", limit=3),
 }
-OPEN = ("work_items_due", "ledger_open", "shadow_runs_open", "shadow_runs_ended")  # indexes of what is open or old
+OPEN = (
+    "work_items_due",
+    "ledger_open",
+    "shadow_runs_open",
+    "shadow_runs_ended",
+    "deliveries_open",
+    "deliveries_ended",
+)  # indexes of what is open or old
 LARGE = {
     "decisions",
     "outbox",
@@ -79,6 +90,7 @@ LARGE = {
     "shadow_runs",
     "events",
     "alerts",
+    "deliveries",
     "seals",
 }
 

@@ -14,11 +14,13 @@ from fleetwarden.app.listing import TOPICS
 from fleetwarden.domain.actions import ExecutionState, Verdict
 from fleetwarden.domain.desired import ForeignState
 from fleetwarden.domain.lifecycles import ApprovalState, IntentState, OutboxState, WorkState
+from fleetwarden.domain.messages import DeliveryState
 from fleetwarden.web import schemas, schemas_scaling, schemas_wishes
 from fleetwarden.web.addresses import short_id
 from fleetwarden.web.answers import answer
 from fleetwarden.web.callers import AnyCaller, Plane
 from fleetwarden.web.queries import no_query, page_from, query_parameters
+from fleetwarden.web.schemas_messages import Sent
 
 __all__ = ["LISTED", "Listed", "router"]
 
@@ -49,6 +51,7 @@ LISTED = (
     Listed("freezes", schemas.Freeze, schemas.Freeze, (), None),
     Listed("service_overrides", schemas_wishes.ServiceOverride, schemas_wishes.ServiceOverride, ("target",), None),
     Listed("foreign", schemas_wishes.ForeignChange, schemas_wishes.ForeignChange, _ALL, ForeignState),
+    Listed("messages", Sent, Sent, _ALL, DeliveryState),
     Listed("journal", schemas.Journal, schemas.Journal, ("target", "kind"), None),
 )
 
