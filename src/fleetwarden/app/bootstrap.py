@@ -243,6 +243,7 @@ class Plane:
         self.provider: SignalProvider = self.autoscaling.sources.provider
         self.signals, self.lineages, self.shadows = self.autoscaling.operations()
         self.remedies = Remedies(self)
+        self.events = self.remedies.events.operations
         handlers = {APPROVED_ACTION: self.readiness.gated(self.desk.carry_out), **self.remedies.handlers()}
         self.worker = Worker(store, handlers, holder=self.holder, lease_s=settings.fleet_lease_ttl_s * 4)
         self.checkpoints = CheckpointFile(settings.fleet_data_dir)
@@ -397,6 +398,7 @@ class Plane:
             self.supervision,
             self.loop.states,
             self.autoscaling,
+            self.events.admission,
         )
         self.wishes = Wishes(self.store, self.configuration, self.wakes)
         self.planning = Planning(self.reconciler, on=settings.fleet_reconciler)

@@ -10,6 +10,7 @@ from typing import Protocol
 from fleetwarden.app.settings import Settings
 from fleetwarden.controllers.approvals import ApprovalDesk
 from fleetwarden.controllers.gate import Gate
+from fleetwarden.controllers.push import Push
 from fleetwarden.controllers.readiness import Readiness
 from fleetwarden.controllers.recovery import Recovery
 from fleetwarden.controllers.sightings import Sightings
@@ -41,6 +42,7 @@ class Parts(Protocol):
     recovery: Recovery
     wakes: Wakes
     provider: SignalProvider
+    push: Push | None
     notifier: Notifier
     acting: frozenset[str]
     holder: str

@@ -32,4 +32,4 @@ class Remedies:
 
     def subscriptions(self) -> Sequence[Subscription]:
         """What runs."""
-        return [*self.telling.subscriptions()]
+        return [*self.telling.subscriptions(), *self.events.subscriptions()]

@@ -30,6 +30,7 @@ from fleetwarden.adapters.files.documents import read_document
 from fleetwarden.adapters.files.yaml_tree import decode
 from fleetwarden.app import setting_values
 from fleetwarden.app.env_file import parse_env
+from fleetwarden.app.event_settings import EventSettings
 from fleetwarden.app.scaling_settings import ScalingSettings
 from fleetwarden.app.secret_files import FILE_SUFFIX, StoreAddress, read_secret
 from fleetwarden.app.setting_values import ACTUATORS, WEAK_TOKEN_CHARACTERS
@@ -61,7 +62,7 @@ Host = Annotated[str, AfterValidator(setting_values.host)]
 WebUrl = Annotated[str, AfterValidator(setting_values.web_url)]
 
 
-class Settings(ScalingSettings):
+class Settings(ScalingSettings, EventSettings):
     """All settings of one plane or one command, valid and frozen.  Paths are absolute.
 
     The name in the environment is each field's alias.

@@ -14,7 +14,7 @@ from fleetwarden.adapters.ingress.cleaning import clean, fingerprint, first_text
 from fleetwarden.domain.event_words import class_of
 from fleetwarden.domain.events import EventClass, FleetEvent, Phase, Severity
 
-__all__ = ["SOURCE", "is_heartbeat", "read"]
+__all__ = ["SOURCE", "is_heartbeat", "monitor_fingerprint", "read"]
 
 SOURCE: Final = "uptime-kuma"
 _STATES: Final = {0: "down", 1: "up", 2: "pending", 3: "maintenance"}
@@ -57,7 +57,7 @@ def read(body: Mapping[str, Any]) -> list[FleetEvent]:
             status=status,
             phase=phase,
             subject=name or first_text(monitor.get("url"), monitor.get("hostname")) or "unknown",
-            fingerprint=fingerprint(None, "monitor", number, monitor.get("name"), monitor.get("url")),
+            fingerprint=monitor_fingerprint(name, number),
             class_=class_,
             labels=_labels(monitor, name),
             summary=summary,
@@ -66,6 +66,11 @@ def read(body: Mapping[str, Any]) -> list[FleetEvent]:
             repeating=True,
         )
     ]
+
+
+def monitor_fingerprint(name: str, number: Any = None) -> str:
+    """What names a monitor: its name, which is all that every way to learn of it tells; without one, its number."""
+    return fingerprint(None, "monitor", name or number)
 
 
 def _labels(monitor: Mapping[str, Any], name: str) -> dict[str, str]:
