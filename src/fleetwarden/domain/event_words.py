@@ -152,7 +152,12 @@ def is_no_data(*texts: str) -> bool:
 
 def is_notice(*texts: str) -> bool:
     """Whether it is about a certificate or a domain that runs out: for people, and no outage."""
-    return any(_NOTICE.search(text[:_TEXT_MAX]) for text in texts)
+    return any(_NOTICE.search(text[:_TEXT_MAX]) for text in texts if _runs_out(text[:_TEXT_MAX].lower()))
+
+
+def _runs_out(low: str) -> bool:
+    """What most texts lack is looked for first: the pattern is dear."""
+    return "expir" in low or "renew" in low or "valid" in low
 
 
 def is_test(*texts: str) -> bool:

@@ -188,7 +188,7 @@ class StoredEvents:
         rows = [self._row(events[at], placed[at], now) for at in places]
         found = {}
         if rows:
-            found = {row[0]: (row[1], row[2]) for row in session.change(_INSERT, rows=session.array(packed(rows)))}
+            found = {row[0]: (row[1], row[2]) for row in session.change(_INSERT, rows=packed(rows))}
         numbers = {at: int(found[placed[at].key][0]) for at in places}
         again = {at for at in places if found[placed[at].key][1] > 0}
         for at, one in enumerate(placed):
@@ -249,7 +249,7 @@ class StoredEvents:
             for _, one in sorted(states.items())
         ]
         if rows:
-            self._session.change(_STAND, rows=self._session.array(packed(rows)))
+            self._session.change(_STAND, rows=packed(rows))
 
     def _enqueue(
         self, events: Sequence[FleetEvent], fresh: Sequence[int], numbers: Mapping[int, int]
