@@ -64,6 +64,13 @@ COMPONENTS = {
             elsewhere="prometheus 2.42 or newer on PATH",
             find=lambda: _on_path("prometheus"),
         ),
+        Component(
+            name="alertmanager",
+            used_for="alerts of a real Prometheus by way of a real Alertmanager",
+            packages=("prometheus-alertmanager",),
+            elsewhere="alertmanager 0.25 or newer on PATH",
+            find=lambda: _on_path("prometheus-alertmanager") or _on_path("alertmanager"),
+        ),
     )
 }
 

@@ -240,7 +240,7 @@ def test_an_override_is_no_reason_to_keep_an_entry_that_is_rejected() -> None:
         ("{name: web, depends_on: [1]}", "depends_on: 1 is a whole number"),
         ("{name: web, owner: two words}", "owner: 'two words' is no name"),
         ("{name: web, owner: [dba]}", "owner"),
-        ("{name: web, match: []}", "'match' is not supported yet"),
+        ("{name: web, match: []}", "match: an empty list"),
         ("{name: web, watch: {}}", "'watch' is not supported yet"),
         ("{name: web, unit: []}", "unit: a list is a list, a mapping such as {pool: default, headroom: 0} is needed"),
         ("{name: web, unit: {pol: a}}", "unknown key 'pol' (did you mean 'pool'?)"),

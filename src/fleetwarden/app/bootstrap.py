@@ -248,6 +248,7 @@ class Plane:
         self.signals, self.lineages, self.shadows = self.autoscaling.operations()
         self.remedies = Remedies(self)
         self.messages = self.remedies.telling.views
+        self.events = self.remedies.events.operations
         handlers = {APPROVED_ACTION: self.readiness.gated(self.desk.carry_out), **self.remedies.handlers()}
         self.worker = Worker(store, handlers, holder=self.holder, lease_s=settings.fleet_lease_ttl_s * 4)
         self.checkpoints = CheckpointFile(settings.fleet_data_dir)
@@ -395,6 +396,7 @@ class Plane:
             self.loop.states,
             self.autoscaling,
             self.messages,
+            self.events.admission,
         )
         self.wishes = Wishes(self.store, self.configuration, self.wakes)
         self.planning = Planning(self.reconciler, on=settings.fleet_reconciler)

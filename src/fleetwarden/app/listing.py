@@ -11,6 +11,7 @@ from typing import Any
 
 from fleetwarden.app import views, wishes
 from fleetwarden.app.captured import capture_view
+from fleetwarden.app.event_views import event_view
 from fleetwarden.app.identity import Caller, Role, require
 from fleetwarden.app.intent_views import intent_view
 from fleetwarden.app.message_views import message_view
@@ -71,6 +72,7 @@ TOPICS: dict[str, Topic] = {
     "actions": Topic("X", lambda tx, page: tx.outbox.list(page), views.record, lambda tx, n: tx.outbox.get(n)),
     "work": Topic("W", lambda tx, page: tx.work.list(page), views.work, lambda tx, n: tx.work.get(n)),
     "reports": Topic("R", lambda tx, page: tx.reports.list(page), views.report, lambda tx, n: tx.reports.get(n)),
+    "events": Topic("E", lambda tx, page: tx.events.list(page), event_view, lambda tx, n: tx.events.get(n)),
     "freezes": Topic(
         "F",
         lambda tx, page: tx.freezes.list(page),

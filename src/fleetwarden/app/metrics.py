@@ -16,6 +16,7 @@ from prometheus_client.registry import CollectorRegistry
 import fleetwarden
 from fleetwarden.app.autoscaling import Autoscaling
 from fleetwarden.app.message_views import Messages
+from fleetwarden.controllers.admission import Admission
 from fleetwarden.controllers.loop import TickState
 from fleetwarden.controllers.sightings import Sightings
 from fleetwarden.controllers.storm_watch import known_storms
@@ -52,6 +53,10 @@ NAMES = (
     "fleetwarden_signal_samples_rejected",
     "fleetwarden_messages",
     "fleetwarden_messages_oldest_waiting_seconds",
+    "fleetwarden_events_accepted",
+    "fleetwarden_events_duplicates",
+    "fleetwarden_events_refused",
+    "fleetwarden_events_waiting",
 )
 
 
@@ -68,6 +73,7 @@ class Metrics:
         ticks: Mapping[str, TickState],
         autoscaling: Autoscaling,
         messages: Messages,
+        admission: Admission,
     ) -> None:
         self._clock = clock
         self._store = store
@@ -77,6 +83,7 @@ class Metrics:
         self._ticks = ticks
         self._autoscaling = autoscaling
         self._messages = messages
+        self._admission = admission
         self.open_to_all = autoscaling.settings.fleet_metrics_open
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
@@ -103,6 +110,7 @@ class Metrics:
         yield from self._of_store()
         yield from self._of_scaling()
         yield from self._of_messages()
+        yield from self._of_events()
 
     def _of_controllers(self) -> Iterable[Metric]:
         passes = CounterMetricFamily("fleetwarden_controller_passes", "Passes of a controller.", labels=["controller"])
@@ -206,3 +214,23 @@ class Metrics:
                 oldest.add_metric([one.target], (now - one.oldest_at) / SECOND)
         yield kept
         yield oldest
+
+    def _of_events(self) -> Iterable[Metric]:
+        accepted = CounterMetricFamily(
+            "fleetwarden_events_accepted", "New events that were kept.", labels=["source", "severity"]
+        )
+        for (source, severity), number in sorted(self._admission.accepted.items()):
+            accepted.add_metric([source, severity], number)
+        yield accepted
+        yield CounterMetricFamily(
+            "fleetwarden_events_duplicates",
+            "Deliveries of events that were kept already.",
+            value=self._admission.duplicates,
+        )
+        refused = CounterMetricFamily("fleetwarden_events_refused", "Bodies that were refused.", labels=["code"])
+        for code, number in sorted(self._admission.refused.items()):
+            refused.add_metric([code], number)
+        yield refused
+        yield GaugeMetricFamily(
+            "fleetwarden_events_waiting", "Events that wait to be kept.", value=self._admission.waiting
+        )

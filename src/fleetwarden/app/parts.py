@@ -11,6 +11,7 @@ from fleetwarden.app.settings import Settings
 from fleetwarden.controllers.approvals import ApprovalDesk
 from fleetwarden.controllers.gate import Gate
 from fleetwarden.controllers.loop import Loop
+from fleetwarden.controllers.push import Push
 from fleetwarden.controllers.readiness import Readiness
 from fleetwarden.controllers.reconciler import Reconciler
 from fleetwarden.controllers.recovery import Recovery
@@ -48,6 +49,7 @@ class Parts(Protocol):
     restraint: Restraint
     wakes: Wakes
     provider: SignalProvider
+    push: Push | None
     notifier: Notifier
     acting: frozenset[str]
     holder: str

@@ -36,7 +36,7 @@ class Remedies:
 
     def subscriptions(self) -> Sequence[Subscription]:
         """What runs."""
-        return [*self.telling.subscriptions()]
+        return [*self.telling.subscriptions(), *self.events.subscriptions()]
 
     def refresh(self) -> bool:
         """Look again at the files that are read here; returns whether what is in force changed."""

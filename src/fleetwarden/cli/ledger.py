@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from fleetwarden.cli.calling import Call, connected
+from fleetwarden.cli.events import add_send
 from fleetwarden.cli.listed import group
 from fleetwarden.cli.times import since_of
 
@@ -21,6 +22,7 @@ _ABOUT = {
     "decisions": "What policy decided, and why.",
     "executions": "What was carried out, and how it ended.",
     "actions": "Actions from authorisation to outcome.",
+    "events": "What monitoring systems told, and what became of it.",
     "work": "Durable steps: granted approvals, watches, retries.",
     "reports": "Passes of the reconciler that did or refused something.",
     "foreign": "What somebody else set on services, and what became of it.",
@@ -81,6 +83,8 @@ def _topic(topic: str, about: str) -> typer.Typer:
 
     first: dict[str, Callable[..., None]] = {"journal": journal, "reports": reports}
     made.command("list", help="Newest first.")(connected(first.get(topic, listing)))
+    if topic == "events":
+        add_send(made)
     made.command("show", help="One record, whole.")(connected(showing))
     return made
 

@@ -104,7 +104,17 @@ def _intent(item: Item, now: Any) -> Sequence[object]:
     return item["id"], shown(item["at"], now), f"{what} (revision {item['revision']})", state, who, told
 
 
+def _event(item: Item, now: Any) -> Sequence[object]:
+    about = item.get("service") or f"{item['subject']} (no service)"
+    told = f"{item['status']}, {item['class']}" if item["class"] != "none" else item["status"]
+    then = item.get("remediation_status") or "–"
+    return item["id"], shown(item["at"], now), item["severity"], about, told, item["source"], then, item["summary"]
+
+
 LAYOUTS: Mapping[str, Layout] = {
+    "events": Layout(
+        ("ID", "TIME", "SEVERITY", "ABOUT", "SAYS", "FROM", "THEN", "SUMMARY"), _event, "no event on record"
+    ),
     "intents": Layout(("ID", "TIME", "WHAT", "STATE", "DECISION", "NOTE"), _intent, "no scale intent on record"),
     "decisions": Layout(
         ("ID", "TIME", "WHAT", "VERDICT", "ASKED BY", "LED TO", "WHY"), _decision, "no decision on record"

@@ -287,7 +287,7 @@ class Reconciler:
             if (blind := unready.get(service.substrate)) is not None:
                 standings[service.name] = Standing(code="not_ready", reason=blind, at=look.at)
                 continue
-            observed = look.seen.get(service.name)
+            observed = look.of(service.name)
             now = converge(service, observed)
             if isinstance(now, Rest):
                 standings[service.name] = Standing(code=now.code, reason=now.reason, at=look.at)
@@ -305,7 +305,11 @@ class Reconciler:
         self, needs: Sequence[ActionRequest], held: Mapping[str, Held], fleet: Mapping[str, Service], look: Look
     ) -> list[ActionRequest]:
         """Where one instance is left alone after a row of failures: the next one of its service that may be tried."""
-        stuck = [one for one in needs if one.target in held and held[one.target].code == BACKING_OFF]
+        stuck = [
+            one
+            for one in needs
+            if one.target in held and held[one.target].code == BACKING_OFF and one.target in look.seen
+        ]
         others = [
             self._request(need, fleet[one.target], look.seen[one.target])
             for one in stuck

@@ -59,6 +59,7 @@ def _begun(event: FleetEvent, known: AlertState | None, now: Micros, seq: int) -
         changed_at=now if began is None else min(began, now),
         seen_at=now,
         event_seq=seq,
+        origin=event.origin,
     )
     key = _key(event, now if began is None else began)
     if known is None:
@@ -100,6 +101,7 @@ def _ended(event: FleetEvent, known: AlertState | None, now: Micros, seq: int) -
         changed_at=happened,
         seen_at=now,
         event_seq=seq,
+        origin=event.origin,
     )
     told = named if named is not None else event.ends_at
     key = _key(event, now if told is None else told)

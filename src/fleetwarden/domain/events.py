@@ -130,3 +130,4 @@ class AlertState(Record):
     changed_at: Micros
     seen_at: Micros
     event_seq: int
+    origin: str = ""  # the configured source that said so

@@ -133,6 +133,7 @@ class Service(Record):
     scaling_error: ScalingError | None = None
     source: str = ""
     depends_on: tuple[str, ...] = ()  # services that have to be there before it is started or repaired
+    match: tuple[tuple[tuple[str, str], ...], ...] = ()  # labels of events about it, see `domain.event_matching`
     unit: UnitSpec | None = None  # its `unit:` as written; what follows from it is in the fleet's catalogue
     # What follows is layered on at run time, never declared: see `domain.desired`.
     override: str = ""  # the id of the operator's override that holds

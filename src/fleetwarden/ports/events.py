@@ -59,11 +59,20 @@ class Events(Protocol):
     def alerts(self, services: Sequence[str]) -> Sequence[AlertState]:
         """Where the alerts of class down stand of these services, firing and resolved ones."""
 
+    def standing(self, alerts: Sequence[str]) -> Mapping[str, AlertState]:
+        """Where these alerts stand, of whatever class; one that nothing was heard of is left out."""
+
+    def firing(self, origin: str) -> Sequence[AlertState]:
+        """The alerts that last, as a configured source said."""
+
     def flaps(self, services: Sequence[str], since: Micros) -> Mapping[str, int]:
         """How often outages of these services began again after they had ended, after `since` (exclusive)."""
 
     def counts(self) -> Mapping[tuple[str, str], int]:
         """How many events are kept, by source and severity."""
+
+    def number(self) -> int:
+        """How many events are kept."""
 
     def prune(self, before: Micros, *, limit: int = 1_000) -> int:
         """Delete events that were last delivered before, and alerts that nothing was heard of since; at most `limit`

@@ -78,6 +78,8 @@ _ALERTS_OF_SERVICES = Statement(
         _A.c.service.in_(sa.select(each_of("services").c.value)), _A.c["class"] == sa.literal_column("'down'")
     )
 )
+_STANDING = Statement(sa.select(*_A.c).where(_A.c.alert.in_(sa.select(each_of("alerts").c.value))))
+_FIRING = Statement(sa.select(*_A.c).where(_A.c.origin == param("origin", str), _A.c.firing == sa.literal_column("1")))
 _FLAPS = Statement(
     sa.select(_E.c.service, sa.func.count())
     .where(
@@ -89,6 +91,7 @@ _FLAPS = Statement(
     .group_by(_E.c.service)
 )
 _COUNTS = Statement(sa.select(_E.c.source, _E.c.severity, sa.func.count()).group_by(_E.c.source, _E.c.severity))
+_NUMBER = Statement(sa.select(sa.func.count()).select_from(_E))
 _OLDEST = Statement(sa.select(sa.func.min(_E.c.seen_at)))
 
 
@@ -127,7 +130,7 @@ def _stored(row: Row) -> StoredEvent:
 
 @columns.reading("alert")
 def _alert(row: Row) -> AlertState:
-    alert, service, firing, class_, severity, starts_at, changed_at, seen_at, event_seq = row
+    alert, service, firing, class_, severity, starts_at, changed_at, seen_at, event_seq, origin = row
     return AlertState(
         alert=alert,
         service=service,
@@ -138,6 +141,7 @@ def _alert(row: Row) -> AlertState:
         changed_at=changed_at,
         seen_at=seen_at,
         event_seq=event_seq,
+        origin=origin,
     )
 
 
@@ -184,7 +188,7 @@ class StoredEvents:
         rows = [self._row(events[at], placed[at], now) for at in places]
         found = {}
         if rows:
-            found = {row[0]: (row[1], row[2]) for row in session.change(_INSERT, rows=session.array(packed(rows)))}
+            found = {row[0]: (row[1], row[2]) for row in session.change(_INSERT, rows=packed(rows))}
         numbers = {at: int(found[placed[at].key][0]) for at in places}
         again = {at for at in places if found[placed[at].key][1] > 0}
         for at, one in enumerate(placed):
@@ -240,11 +244,12 @@ class StoredEvents:
                 one.changed_at,
                 one.seen_at,
                 _number(one.event_seq, numbers),
+                one.origin,
             )
             for _, one in sorted(states.items())
         ]
         if rows:
-            self._session.change(_STAND, rows=self._session.array(packed(rows)))
+            self._session.change(_STAND, rows=packed(rows))
 
     def _enqueue(
         self, events: Sequence[FleetEvent], fresh: Sequence[int], numbers: Mapping[int, int]
@@ -296,12 +301,23 @@ class StoredEvents:
         rows = self._session.rows(_ALERTS_OF_SERVICES, services=self._session.array(services))
         return [_alert(row) for row in rows]
 
+    def standing(self, alerts: Sequence[str]) -> Mapping[str, AlertState]:
+        found = map(_alert, self._session.rows(_STANDING, alerts=self._session.array(alerts)))
+        return {one.alert: one for one in found}
+
+    def firing(self, origin: str) -> Sequence[AlertState]:
+        return [_alert(row) for row in self._session.rows(_FIRING, origin=origin)]
+
     def flaps(self, services: Sequence[str], since: Micros) -> Mapping[str, int]:
         rows = self._session.rows(_FLAPS, services=self._session.array(services), since=since)
         return {str(service): int(number) for service, number in rows}
 
     def counts(self) -> Mapping[tuple[str, str], int]:
         return {(str(one), str(severity)): int(number) for one, severity, number in self._session.rows(_COUNTS)}
+
+    def number(self) -> int:
+        [(number,)] = self._session.rows(_NUMBER)
+        return int(number)
 
     def prune(self, before: Micros, *, limit: int = 1_000) -> int:
         self._session.change(_PRUNE_ALERTS, before=before, limit=limit)

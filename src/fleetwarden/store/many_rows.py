@@ -1,7 +1,8 @@
-"""Many rows written by one statement, on both databases, from one list parameter.
+"""Many rows written by one statement, on both databases, from one parameter.
 
-Each row travels as a JSON list, in the order of the columns; the database takes it apart.  One statement of fifty rows
-costs a fraction of fifty statements.  Values are whole numbers, text and null, as in every column.
+They travel as one JSON text, each row as a list, in the order of the columns; the database takes it apart.  One
+statement of fifty rows costs a fraction of fifty statements.  Values are whole numbers, text and null, as in every
+column.
 """
 
 from __future__ import annotations
@@ -15,8 +16,6 @@ from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
-
-from fleetwarden.store.statements import each_of
 
 __all__ = ["PLACE", "given_rows", "insert_rows", "packed"]
 
@@ -44,22 +43,21 @@ def _part_postgresql(element: _Part, compiler: SQLCompiler, **options: Any) -> s
     return f"(({row}) ->> {place})::{kind}"
 
 
-class _Document(FunctionElement[Any]):
-    """A text as JSON that is taken apart once and not again for each element."""
+class _Rows(FunctionElement[Any]):
+    """The elements of one JSON list as rows, each taken apart once."""
 
     inherit_cache = True
-    type = sa.Text()
-    name = "document"
+    name = "json_rows"
 
 
-@compiles(_Document, "sqlite")
-def _document_sqlite(element: _Document, compiler: SQLCompiler, **options: Any) -> str:
-    return compiler.process(element.clauses, **options)
+@compiles(_Rows, "sqlite")
+def _rows_sqlite(element: _Rows, compiler: SQLCompiler, **options: Any) -> str:
+    return f"json_each({compiler.process(element.clauses, **options)})"
 
 
-@compiles(_Document, "postgresql")
-def _document_postgresql(element: _Document, compiler: SQLCompiler, **options: Any) -> str:
-    return f"({compiler.process(element.clauses, **options)})::jsonb"
+@compiles(_Rows, "postgresql")
+def _rows_postgresql(element: _Rows, compiler: SQLCompiler, **options: Any) -> str:
+    return f"jsonb_array_elements(({compiler.process(element.clauses, **options)})::jsonb)"
 
 
 class _NumberOf(FunctionElement[Any]):
@@ -95,10 +93,9 @@ def _part(row: sa.ColumnElement[Any], place: int, kind: Any) -> sa.ColumnElement
 
 def given_rows(parameter: str, columns: Sequence[sa.Column[Any]]) -> sa.Subquery:
     """The rows of the list parameter as a table with these columns, and each row's place as `PLACE`."""
-    value = each_of(parameter).c.value
-    documents = sa.select(_Document(value).label("body")).subquery("documents")
-    parts = [_part(documents.c.body, at + 1, column.type).label(column.name) for at, column in enumerate(columns)]
-    place = _part(documents.c.body, 0, sa.BigInteger()).label(PLACE)
+    value = _Rows(sa.bindparam(parameter, type_=sa.Text())).table_valued("value", name="value").c.value
+    parts = [_part(value, at + 1, column.type).label(column.name) for at, column in enumerate(columns)]
+    place = _part(value, 0, sa.BigInteger()).label(PLACE)
     return sa.select(place, *parts).subquery("given")
 
 
@@ -119,6 +116,6 @@ def insert_rows(table: sa.Table, parameter: str = "rows") -> Insert:
     return insert(table).from_select(names, query, include_defaults=False)
 
 
-def packed(rows: Sequence[Sequence[int | str | None]]) -> list[str]:
-    """Rows as texts, each with its place in front: what the list parameter takes."""
-    return [_ENCODE((place, *row)).decode() for place, row in enumerate(rows)]
+def packed(rows: Sequence[Sequence[int | str | None]]) -> str:
+    """Rows as one JSON text, each with its place in front: what the parameter takes."""
+    return _ENCODE([(place, *row) for place, row in enumerate(rows)]).decode()

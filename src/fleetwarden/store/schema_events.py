@@ -48,6 +48,8 @@ alerts = table(
     integer("changed_at"),
     integer("seen_at"),
     integer("event_seq"),
+    text("origin"),
     index("alerts_of_service", "service", where="class = 'down'"),
+    index("alerts_firing", "origin", where="firing = 1"),
     index("alerts_seen", "seen_at"),
 )

@@ -288,4 +288,4 @@ def enqueue_many(
         )
         for key, payload, target in wanted
     ]
-    return {str(key): int(seq) for key, seq in session.change(_INSERT_MANY, rows=session.array(packed(rows)))}
+    return {str(key): int(seq) for key, seq in session.change(_INSERT_MANY, rows=packed(rows))}

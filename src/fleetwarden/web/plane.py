@@ -15,6 +15,7 @@ from fastapi import Request
 from fleetwarden.app.administration import Administration
 from fleetwarden.app.approving import Approving
 from fleetwarden.app.diagnosis import Diagnosis
+from fleetwarden.app.event_views import EventOperations
 from fleetwarden.app.explaining import Explaining
 from fleetwarden.app.fleet_views import FleetViews
 from fleetwarden.app.history import History
@@ -62,6 +63,7 @@ class ServedPlane(Protocol):
     lineages: Lineages
     signals: Signals
     shadows: ShadowReports
+    events: EventOperations
     metrics: Metrics
     diagnosis: Diagnosis
     remedies: Remedies

@@ -28,6 +28,7 @@ LISTS = (
     "foreign",
     "intents",
     "messages",
+    "events",
     "journal",
 )
 SAMPLES = {
@@ -55,6 +56,8 @@ MATRIX: dict[tuple[str, str], tuple[set[Role], Any]] = {
     **{("get", f"/{topic}/{{id}}"): (LOOK, None) for topic in LISTS},
     ("post", "/actions"): (OPERATE, {"kind": "restart_service", "target": "web", "reason": "stuck"}),
     ("post", "/signals"): (PUSH, SAMPLES),
+    ("post", "/events"): (PUSH, {"message": "a note"}),
+    ("post", "/events/{source}"): (PUSH, {"message": "a note"}),
     ("get", "/shadow"): (LOOK, None),
     ("get", "/signals"): (LOOK, None),
     ("get", "/intents/{id}/lineage"): (LOOK, None),
@@ -85,7 +88,7 @@ MATRIX: dict[tuple[str, str], tuple[set[Role], Any]] = {
     ("get", "/health"): (ANYBODY, None),
     ("post", "/shutdown"): (ADMINISTER, {"services": False}),
 }
-IN_PATHS = {"{name}": "web", "{id}": "77", "{digest}": f"sha256:{0:064}"}
+IN_PATHS = {"{source}": "alertmanager", "{name}": "web", "{id}": "77", "{digest}": f"sha256:{0:064}"}
 
 
 def address(path: str) -> str:

@@ -13,9 +13,10 @@ from starlette.responses import Response
 from fleetwarden.app.listing import TOPICS
 from fleetwarden.domain.actions import ExecutionState, Verdict
 from fleetwarden.domain.desired import ForeignState
+from fleetwarden.domain.events import Phase
 from fleetwarden.domain.lifecycles import ApprovalState, IntentState, OutboxState, WorkState
 from fleetwarden.domain.messages import DeliveryState
-from fleetwarden.web import schemas, schemas_scaling, schemas_wishes
+from fleetwarden.web import schemas, schemas_events, schemas_scaling, schemas_wishes
 from fleetwarden.web.addresses import short_id
 from fleetwarden.web.answers import answer
 from fleetwarden.web.callers import AnyCaller, Plane
@@ -47,6 +48,7 @@ LISTED = (
     Listed("executions", schemas.Execution, schemas.ExecutionWithHistory, _ALL, ExecutionState),
     Listed("actions", schemas.Action, schemas.Action, _ALL, OutboxState),
     Listed("work", schemas.Work, schemas.Work, _ALL, WorkState),
+    Listed("events", schemas_events.Event, schemas_events.Event, _ALL, Phase),
     Listed("reports", schemas.Report, schemas.Report, ("kind",), None),
     Listed("freezes", schemas.Freeze, schemas.Freeze, (), None),
     Listed("service_overrides", schemas_wishes.ServiceOverride, schemas_wishes.ServiceOverride, ("target",), None),

@@ -14,6 +14,7 @@ down_revision = "0012"
 METADATA = sa.MetaData()
 _BIG = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 _OUTAGE = sa.text("class = 'down' AND phase = 'firing'")
+_FIRING = sa.text("firing = 1")
 _DOWN = sa.text("class = 'down'")
 
 
@@ -73,7 +74,9 @@ alerts = sa.Table(
     _integer("changed_at"),
     _integer("seen_at"),
     _integer("event_seq"),
+    _text("origin"),
     sa.Index("alerts_of_service", "service", sqlite_where=_DOWN, postgresql_where=_DOWN),
+    sa.Index("alerts_firing", "origin", sqlite_where=_FIRING, postgresql_where=_FIRING),
     sa.Index("alerts_seen", "seen_at"),
     sqlite_strict=True,
 )
