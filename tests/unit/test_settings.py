@@ -116,7 +116,10 @@ def test_the_reference_tells_each_default_and_range_as_it_is(name: str) -> None:
         if (value := getattr(rule, name, None)) is not None
     }
     if bounds:
-        assert f"{bounds['ge']:,g} to {bounds['le']:,g}" in written
+        low, high = (
+            f"{bounds[name]:,}" if isinstance(bounds[name], int) else f"{bounds[name]:,g}" for name in ("ge", "le")
+        )
+        assert f"{low} to {high}" in written
     assert ("not supported yet" in written) == (name in LATER)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -13,6 +13,7 @@ from fleetwarden.controllers.playbook_steps import WATCH_KIND, PlaybookSteps
 from fleetwarden.controllers.triage import TRIAGE, Triage
 from fleetwarden.controllers.worker import Step, Worker
 from fleetwarden.domain.actions import Kind, Source, Tier
+from fleetwarden.domain.errors import StoreUnavailable
 from fleetwarden.domain.events import EventClass, FleetEvent, Phase, Severity, StoredEvent
 from fleetwarden.domain.fleet import DesiredState, Mode
 from fleetwarden.domain.lifecycles import ApprovalState, WorkState
@@ -71,6 +72,15 @@ class Ward:
     def waits(self) -> list[tuple[str, str]]:
         found = self.bench.store.read(lambda tx: tx.approvals.in_state(ApprovalState.PENDING))
         return [(one.request.kind, one.request.target) for one in found]
+
+
+class Blind:
+    """An observer that cannot see now."""
+
+    name, substrates = "blind", frozenset({""})
+
+    def observe(self, services: object, at: int) -> NoReturn:
+        raise StoreUnavailable("the engine does not answer")
 
 
 def _make_due(tx: Tx) -> None:
@@ -177,7 +187,7 @@ def test_what_is_not_to_run_or_not_ours_to_touch_is_left_alone(ward: Ward, given
 @pytest.mark.req("PLB-1")
 def test_what_nobody_can_see_is_waited_for_and_never_acted_upon(ward: Ward) -> None:
     ward.bench.substrate.crash("shop", 0)
-    ward.bench.sightings.observers = ()
+    ward.bench.sightings.observers = (Blind(),)
     seq = ward.told()
     ward.step()
     assert ward.came_to(seq) == [("triage", "answered")]
