@@ -18,7 +18,7 @@ from fleetwarden.controllers.wakes import Wakes
 from fleetwarden.domain.actions import ActionRequest
 from fleetwarden.domain.fleet import Service
 from fleetwarden.ports.configuration import ConfigurationSource
-from fleetwarden.ports.signals import SignalProvider
+from fleetwarden.ports.signals import ScalingSignalProvider
 from fleetwarden.ports.stores import Store
 from fleetwarden.ports.system import Clock, IdSource, Notifier
 
@@ -40,7 +40,7 @@ class Parts(Protocol):
     desk: ApprovalDesk
     recovery: Recovery
     wakes: Wakes
-    provider: SignalProvider
+    provider: ScalingSignalProvider
     notifier: Notifier
     acting: frozenset[str]
     holder: str

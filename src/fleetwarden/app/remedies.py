@@ -25,9 +25,9 @@ class Remedies:
         self.telling = Telling(parts)
 
     def handlers(self) -> Mapping[str, Handler]:
-        """Who does a step, by the kind of work."""
-        return {**self.watching.handlers()}
+        """Who does a step, by the kind of work; the steps of watches have a pass of their own."""
+        return {}
 
     def subscriptions(self) -> Sequence[Subscription]:
         """What runs."""
-        return [*self.telling.subscriptions()]
+        return [*self.watching.subscriptions(), *self.telling.subscriptions()]

@@ -21,12 +21,13 @@ from fleetwarden.domain.located_values import close, quoted, text, whole, word
 from fleetwarden.domain.process_block import read_process
 from fleetwarden.domain.scaling import read_block
 from fleetwarden.domain.version_block import check_version
+from fleetwarden.domain.watch_block import read_watch
 
 __all__ = ["OVERRIDABLE", "Entry", "Group", "build_service", "read_entry", "version_of"]
 
 OVERRIDABLE = ("replicas", "desired", "version", "scaling")
-DECLARED = ("name", "group", "owner", "mode", "depends_on", *OVERRIDABLE, "process", "unit")
-LATER = ("docker", "kubernetes", "match", "watch")
+DECLARED = ("name", "group", "owner", "mode", "depends_on", *OVERRIDABLE, "process", "unit", "watch")
+LATER = ("docker", "kubernetes", "match")
 REGISTRY_ONLY = frozenset({*DECLARED, *LATER}) - {"name", *OVERRIDABLE}
 PROCESS_REPLICAS_MAX = 1_000
 REPLICAS_MAX = 100_000
@@ -140,6 +141,7 @@ def build_service(
         process = read_process(findings, keys["process"], folder=folder, replicas=replicas or 1, version=version)
         check_version(findings, keys.get("version", keys["process"]), process, version)
     unit = read_unit(findings, keys["unit"]) if "unit" in keys else None
+    watch = read_watch(findings, keys["watch"]) if "watch" in keys else None
     if findings.problems or replicas is None:
         return None, ()
     scaling, scaling_error, warnings = _scaling(keys.get("scaling"), held, most)
@@ -154,6 +156,7 @@ def build_service(
         version=version,
         process=process,
         unit=unit,
+        watch=watch,
         scaling=scaling,
         scaling_error=scaling_error,
         source=entry.node.where if layer is None else f"{entry.node.where}, {layer.node.where}",

@@ -30,6 +30,7 @@ from fleetwarden.store.schema_seals import ledger, ledger_events, seals, texts
 from fleetwarden.store.schema_shadow import missing_replicas, shadow_runs
 from fleetwarden.store.schema_signals import pushed_samples, signal_marks
 from fleetwarden.store.schema_teams import votes
+from fleetwarden.store.schema_watches import deploy_watches, quarantines
 
 __all__ = [
     "METADATA",
@@ -41,6 +42,7 @@ __all__ = [
     "baselines",
     "captures",
     "decisions",
+    "deploy_watches",
     "epochs",
     "executions",
     "facts",
@@ -59,6 +61,7 @@ __all__ = [
     "overrides",
     "placements",
     "pushed_samples",
+    "quarantines",
     "ran_versions",
     "reports",
     "seals",
@@ -72,7 +75,7 @@ __all__ = [
     "work_items",
 ]
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012", "0013")
 VERSION_TABLE = "fleetwarden_schema"
 
 _ALLOWED = "verdict IN ('allow', 'allow_notify') AND approval_seq IS NULL"

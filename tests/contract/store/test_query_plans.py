@@ -10,6 +10,7 @@ import pytest
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
 from fleetwarden.domain.shadow import ShadowRun
 from fleetwarden.ports.stores import FeedMark
+from fleetwarden.ports.watches import Tally
 from tests.contract.store.records import decide, request
 
 A_RUN = ShadowRun(service="api", at=1, current=1, desired=1, raw=1, reason="")
@@ -53,6 +54,13 @@ QUERIES = {
     "a shadow run's end": lambda tx: tx.shadows.end("web", 5),
     "next shadow run": lambda tx: tx.shadows.begin(A_RUN),
     "old shadow runs": lambda tx: (tx.shadows.oldest(), tx.shadows.prune(5)),
+    "watches by number": lambda tx: tx.watches.these([1, 2]),
+    "a running watch": lambda tx: tx.watches.running("web"),
+    "watch of an action": lambda tx: tx.watches.of_action(1),
+    "watches of versions": lambda tx: tx.watches.of_versions("web", 5),
+    "newest change of version": lambda tx: tx.watches.newest_change("web"),
+    "tally": lambda tx: tx.watches.tally(Tally(seqs=(1, 2), usable=True, healthy=True)),
+    "next steps": lambda tx: tx.work.again_each({1: 2}, not_before=5),
     "notices": lambda tx: tx.journal.after(FeedMark(seq=5), topic="notice", limit=3),
 }
 OPEN = ("work_items_due", "ledger_open", "shadow_runs_open", "shadow_runs_ended")  # indexes of what is open or old
@@ -62,6 +70,7 @@ LARGE = {
     "executions",
     "approvals",
     "work_items",
+    "deploy_watches",
     "journal",
     "ledger",
     "ledger_events",
