@@ -241,7 +241,7 @@ def test_an_override_is_no_reason_to_keep_an_entry_that_is_rejected() -> None:
         ("{name: web, owner: two words}", "owner: 'two words' is no name"),
         ("{name: web, owner: [dba]}", "owner"),
         ("{name: web, match: []}", "match: an empty list"),
-        ("{name: web, watch: {}}", "'watch' is not supported yet"),
+        ("{name: web, watch: 7}", "watch"),
         ("{name: web, unit: []}", "unit: a list is a list, a mapping such as {pool: default, headroom: 0} is needed"),
         ("{name: web, unit: {pol: a}}", "unknown key 'pol' (did you mean 'pool'?)"),
         ("{name: web, unit: {headroom: -1}}", "unit.headroom: -1 is out of range"),

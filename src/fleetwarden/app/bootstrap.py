@@ -74,7 +74,7 @@ from fleetwarden.domain.health import FleetHealthEvidence
 from fleetwarden.ports.actuation import FleetActuator
 from fleetwarden.ports.configuration import ConfigurationSource
 from fleetwarden.ports.observation import FleetObserver
-from fleetwarden.ports.signals import SignalProvider
+from fleetwarden.ports.signals import ScalingSignalProvider, SignalProvider
 from fleetwarden.ports.stores import Store
 from fleetwarden.ports.system import Clock, IdSource, Notifier
 from fleetwarden.store.opening import require_capabilities
@@ -244,7 +244,7 @@ class Plane:
             self._signals,
             acting=self.acting,
         )
-        self.provider: SignalProvider = self.autoscaling.sources.provider
+        self.provider: ScalingSignalProvider = self.autoscaling.sources.provider
         self.signals, self.lineages, self.shadows = self.autoscaling.operations()
         self.remedies = Remedies(self)
         self.messages = self.remedies.telling.views

@@ -22,7 +22,7 @@ from fleetwarden.controllers.wakes import Wakes
 from fleetwarden.domain.actions import ActionRequest
 from fleetwarden.domain.fleet import Service
 from fleetwarden.ports.configuration import ConfigurationSource
-from fleetwarden.ports.signals import SignalProvider
+from fleetwarden.ports.signals import ScalingSignalProvider
 from fleetwarden.ports.stores import Store
 from fleetwarden.ports.system import Clock, IdSource, Notifier
 
@@ -48,7 +48,7 @@ class Parts(Protocol):
     recovery: Recovery
     restraint: Restraint
     wakes: Wakes
-    provider: SignalProvider
+    provider: ScalingSignalProvider
     push: Push | None
     notifier: Notifier
     acting: frozenset[str]

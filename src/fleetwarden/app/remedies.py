@@ -31,12 +31,12 @@ class Remedies:
         self.telling = Telling(parts)
 
     def handlers(self) -> Mapping[str, Handler]:
-        """Who does a step, by the kind of work."""
-        return {**self.watching.handlers(), **self.events.handlers(), **self.playbooks.handlers()}
+        """Who does a step, by the kind of work; the steps of watches have a pass of their own."""
+        return {**self.events.handlers(), **self.playbooks.handlers()}
 
     def subscriptions(self) -> Sequence[Subscription]:
         """What runs."""
-        return [*self.telling.subscriptions(), *self.events.subscriptions()]
+        return [*self.watching.subscriptions(), *self.telling.subscriptions(), *self.events.subscriptions()]
 
     def refresh(self) -> bool:
         """Look again at the files that are read here; returns whether what is in force changed."""

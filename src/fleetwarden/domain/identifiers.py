@@ -51,6 +51,8 @@ PREFIXES = {
     "C": "foreign change",
     "I": "scale intent",
     "E": "event",
+    "V": "watch",
+    "Q": "quarantine",
 }
 LONG_PREFIX = {"A": "action_approval"}
 _CANONICAL = msgspec.json.Encoder(order="sorted")

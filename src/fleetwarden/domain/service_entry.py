@@ -22,12 +22,13 @@ from fleetwarden.domain.located_values import close, quoted, text, whole, word
 from fleetwarden.domain.process_block import read_process
 from fleetwarden.domain.scaling import read_block
 from fleetwarden.domain.version_block import check_version
+from fleetwarden.domain.watch_block import read_watch
 
 __all__ = ["OVERRIDABLE", "Entry", "Group", "build_service", "read_entry", "version_of"]
 
 OVERRIDABLE = ("replicas", "desired", "version", "scaling")
-DECLARED = ("name", "group", "owner", "mode", "depends_on", *OVERRIDABLE, "process", "unit", "match")
-LATER = ("docker", "kubernetes", "watch")
+DECLARED = ("name", "group", "owner", "mode", "depends_on", *OVERRIDABLE, "process", "unit", "match", "watch")
+LATER = ("docker", "kubernetes")
 REGISTRY_ONLY = frozenset({*DECLARED, *LATER}) - {"name", *OVERRIDABLE}
 PROCESS_REPLICAS_MAX = 1_000
 REPLICAS_MAX = 100_000
@@ -143,6 +144,7 @@ def build_service(
         check_version(findings, keys.get("version", keys["process"]), process, version)
     unit = read_unit(findings, keys["unit"]) if "unit" in keys else None
     match = read_match(findings, keys["match"]) if "match" in keys else ()
+    watch = read_watch(findings, keys["watch"]) if "watch" in keys else None
     if findings.problems or replicas is None:
         return None, ()
     scaling, scaling_error, warnings = _scaling(keys.get("scaling"), held, most)
@@ -158,6 +160,7 @@ def build_service(
         process=process,
         unit=unit,
         match=match,
+        watch=watch,
         scaling=scaling,
         scaling_error=scaling_error,
         source=entry.node.where if layer is None else f"{entry.node.where}, {layer.node.where}",

@@ -8,7 +8,7 @@ Nothing is cut: a value over its column's limit is refused (Refused) and the tra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from fleetwarden.domain.actions import (
@@ -45,6 +45,7 @@ from fleetwarden.ports.planes import Hosts, Placements
 from fleetwarden.ports.pushed import PushedSamples
 from fleetwarden.ports.shadows import Shadows
 from fleetwarden.ports.versions import VersionHistory
+from fleetwarden.ports.watches import Quarantines, Watches
 
 T = TypeVar("T")
 
@@ -317,6 +318,12 @@ class WorkItems(Protocol):
     def again(self, seq: int, token: int, *, not_before: Micros, error: str = "", count: bool = True) -> WorkItem:
         """Back to ready.  `count` false: a planned next step, not a failure (attempts is not kept)."""
 
+    def again_each(self, held: Mapping[int, int], *, not_before: Micros, note: str = "") -> Collection[int]:
+        """The planned next step of many, by number and token, as `again` with `count` false; returns which moved.
+
+        One whose token is not the newest any more is left alone: another holder has it.
+        """
+
     def bury(self, seq: int, token: int, error: str) -> WorkItem:
         """Dead letter."""
 
@@ -569,6 +576,8 @@ class Tx(Protocol):
     events: Events
     deliveries: Deliveries
     blocked: BlockedServices
+    watches: Watches
+    quarantines: Quarantines
 
     def now(self) -> Micros:
         """The store's time, one value for the whole transaction: the database's clock on PostgreSQL (taken after the

@@ -32,6 +32,7 @@ from fleetwarden.store.schema_seals import ledger, ledger_events, seals, texts
 from fleetwarden.store.schema_shadow import missing_replicas, shadow_runs
 from fleetwarden.store.schema_signals import pushed_samples, signal_marks
 from fleetwarden.store.schema_teams import votes
+from fleetwarden.store.schema_watches import deploy_watches, quarantines
 
 __all__ = [
     "METADATA",
@@ -46,6 +47,7 @@ __all__ = [
     "captures",
     "decisions",
     "deliveries",
+    "deploy_watches",
     "epochs",
     "events",
     "executions",
@@ -65,6 +67,7 @@ __all__ = [
     "overrides",
     "placements",
     "pushed_samples",
+    "quarantines",
     "ran_versions",
     "reports",
     "seals",
@@ -80,7 +83,7 @@ __all__ = [
 
 REVISIONS = (
     *("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012"),
-    *("0014", "0015"),
+    *("0013", "0014", "0015"),
 )
 VERSION_TABLE = "fleetwarden_schema"
 

@@ -30,6 +30,7 @@ from fleetwarden.ports import (
     shadows,
     stores,
     versions,
+    watches,
 )
 from fleetwarden.ports import ledger as ledgers
 from fleetwarden.store.allocations import StoredAllocations
@@ -54,12 +55,14 @@ from fleetwarden.store.outbox import StoredOutbox
 from fleetwarden.store.overrides import StoredOverrides
 from fleetwarden.store.planes import StoredHosts, StoredPlacements
 from fleetwarden.store.pushed import StoredPushed
+from fleetwarden.store.quarantines import StoredQuarantines
 from fleetwarden.store.reports import StoredReports
 from fleetwarden.store.session import Session
 from fleetwarden.store.shadows import StoredShadows
 from fleetwarden.store.texts import StoredTexts
 from fleetwarden.store.tokens import StoredTokens
 from fleetwarden.store.versions import StoredVersions
+from fleetwarden.store.watches import StoredWatches
 from fleetwarden.store.work import StoredWork
 
 __all__ = ["Nesting", "Transaction"]
@@ -117,6 +120,8 @@ class Transaction:
     allocations = _Concern[allocations.Allocations](StoredAllocations)
     versions = _Concern[versions.VersionHistory](StoredVersions)
     events = _Concern[events.Events](StoredEvents)
+    quarantines = _Concern[watches.Quarantines](StoredQuarantines)
+    watches = _Concern[watches.Watches](StoredWatches)
 
     def __init__(self, session: Session) -> None:
         self._session = session

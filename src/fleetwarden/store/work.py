@@ -7,7 +7,7 @@ one index.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -119,6 +119,26 @@ _AGAIN = _under_token(
     holder=_literal("''"),
     lease_until=sa.null(),
 )
+_HELD = each_of("held").c.value
+_AGAIN_EACH = Statement(
+    sa.update(_W)
+    .values(
+        state=_literal("'ready'"),
+        not_before=param("later"),
+        due_at=param("later"),
+        error=param("to_error", str),
+        attempts=_literal("0"),
+        holder=_literal("''"),
+        lease_until=sa.null(),
+        updated_at=param("now"),
+    )
+    .where(
+        _W.c.seq.in_(sa.select(sa.cast(each_of("seqs").c.value, sa.BigInteger()))),
+        (_W.c.seq.cast(sa.Text()) + _literal("':'") + _W.c.token.cast(sa.Text())).in_(sa.select(_HELD)),
+        _LEASED,
+    )
+    .returning(_W.c.seq)
+)
 _BURY = _under_token(state=_literal("'dead'"), error=param("to_error", str), lease_until=sa.null(), due_at=sa.null())
 
 
@@ -210,6 +230,19 @@ class StoredWork:
         """As the port says.  With `count` false the next claim is a first attempt again."""
         told = prose("work.error", error)
         return self._changed(_AGAIN, seq, token, WorkState.READY, later=not_before, to_error=told, counted=int(count))
+
+    def again_each(self, held: Mapping[int, int], *, not_before: Micros, note: str = "") -> Collection[int]:
+        if not held:
+            return set()
+        rows = self._session.change(
+            _AGAIN_EACH,
+            seqs=self._session.array([str(seq) for seq in held]),
+            held=self._session.array([f"{seq}:{token}" for seq, token in held.items()]),
+            later=not_before,
+            to_error=prose("work.error", note),
+            now=self._session.now(),
+        )
+        return {int(row[0]) for row in rows}
 
     def bury(self, seq: int, token: int, error: str) -> WorkItem:
         return self._changed(_BURY, seq, token, WorkState.DEAD, to_error=prose("work.error", error))

@@ -121,6 +121,9 @@ def test_a_success_ends_the_row(timed: Bench) -> None:
     timed.clock.advance(INTERVAL_S)
     fail(timed, 1)
     assert timed.substrate.instances("lone") == {0: True}
+    timed.watch()
+    timed.clock.advance(300)
+    timed.watch()  # its watch says that it lasted
     timed.substrate._deliver = lambda _: Delivery(answer=Answer.REFUSED)
     timed.substrate.crash("lone", 0)
     fail(timed, 3)

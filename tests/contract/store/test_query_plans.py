@@ -11,6 +11,7 @@ from fleetwarden.domain.events import Phase
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
 from fleetwarden.domain.shadow import ShadowRun
 from fleetwarden.ports.stores import FeedMark, Page
+from fleetwarden.ports.watches import Tally
 from tests.contract.store.records import decide, request
 from tests.unit.events.test_correlation import an_event
 
@@ -67,6 +68,13 @@ QUERIES = {
     "open messages": lambda tx: (tx.deliveries.open("oncall"), tx.deliveries.open_targets()),
     "hastened messages": lambda tx: tx.deliveries.hasten("oncall", 5),
     "old messages": lambda tx: tx.deliveries.prune(5),
+    "watches by number": lambda tx: tx.watches.these([1, 2]),
+    "a running watch": lambda tx: tx.watches.running("web"),
+    "watch of an action": lambda tx: tx.watches.of_action(1),
+    "watches of versions": lambda tx: tx.watches.of_versions("web", 5),
+    "newest change of version": lambda tx: tx.watches.newest_change("web"),
+    "tally": lambda tx: tx.watches.tally(Tally(seqs=(1, 2), usable=True, healthy=True)),
+    "next steps": lambda tx: tx.work.again_each({1: 2}, not_before=5),
     "notices": lambda tx: tx.journal.after(FeedMark(seq=5), topic="notice", limit=3),
 }
 OPEN = (
@@ -83,6 +91,7 @@ LARGE = {
     "executions",
     "approvals",
     "work_items",
+    "deploy_watches",
     "journal",
     "ledger",
     "ledger_events",

@@ -1,6 +1,6 @@
 """0014: events of monitoring systems, and where each of their alerts stands.
 
-The changes as they were then, written out.  Revision 0014, down_revision 0012.
+The changes as they were then, written out.  Revision 0014, down_revision 0013.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0014"
-down_revision = "0012"
+down_revision = "0013"
 
 METADATA = sa.MetaData()
 _BIG = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
