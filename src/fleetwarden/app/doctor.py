@@ -12,6 +12,7 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
+from fleetwarden.adapters.files.events import EVENTS, EventsFile
 from fleetwarden.adapters.files.signals import SIGNALS, SignalsFile
 from fleetwarden.app.diagnosis import Finding, Level, examine_store, store_unreachable
 from fleetwarden.app.offline import configuration_of
@@ -47,7 +48,13 @@ def examine_here(config_dir: Path | None, environ: Mapping[str, str]) -> LocalEx
         hint = error.hint or "docs/reference/settings.md lists them all"
         found = [Finding(check="settings", level="error", told=one, hint=hint) for one in problems]
         return LocalExamination(found, None, None)
-    found = [*_settings(settings), *_configuration(settings), *_signals(settings), *_folder(settings)]
+    found = [
+        *_settings(settings),
+        *_configuration(settings),
+        *_signals(settings),
+        *_events(settings),
+        *_folder(settings),
+    ]
     try:
         running = running_plane(settings)
     except Misconfigured as error:
@@ -99,6 +106,18 @@ def _signals(settings: Settings) -> list[Finding]:
     known = len(file.current().definitions)
     told = "1 signal is declared" if known == 1 else f"{known} signals are declared"
     return found or [Finding(check="signals", level="ok", told=told)]
+
+
+def _events(settings: Settings) -> list[Finding]:
+    """Who sends events by name; nothing where there is no such file."""
+    if not (settings.config_dir / EVENTS).exists():
+        return []
+    file = EventsFile(settings.config_dir)
+    hint = "correct it; until then a running plane keeps the last good one, and a new one knows no source by name"
+    found = [Finding(check="events", level="error", told=str(one), hint=hint) for one in file.problems]
+    known = len(file.current().sources)
+    told = "1 source of events is declared" if known == 1 else f"{known} sources of events are declared"
+    return found or [Finding(check="events", level="ok", told=told)]
 
 
 def _folder(settings: Settings) -> list[Finding]:
