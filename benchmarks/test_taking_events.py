@@ -27,7 +27,7 @@ from fleetwarden.web.server import serve
 from tests.postgresql import cluster
 from tests.unit.events.bodies import alert, group
 
-CONNECTIONS, BODIES, ALERTS = 16, 60, 10
+CONNECTIONS, BODIES, ALERTS = 16, 40, 10
 
 
 def a_body(name: str) -> bytes:
@@ -111,19 +111,22 @@ def measure(benchmark: BenchmarkFixture, tmp_path: Path, environ: dict[str, str]
     address = urlsplit(found[0])
     spawn = multiprocessing.get_context("spawn")
     runs: list[tuple[float, list[float]]] = []
+    cpu: list[float] = []
 
     def run() -> None:
-        told = spawn.Queue()
+        told, worked = spawn.Queue(), time.process_time()
         arguments = (address.hostname, address.port, str(token["secret"]), len(runs), told)
         sender = spawn.Process(target=send, args=arguments)
         sender.start()
         runs.append(told.get(timeout=120))
         sender.join()
+        cpu.append(time.process_time() - worked)
 
-    benchmark.pedantic(run, rounds=3, warmup_rounds=1)
+    benchmark.pedantic(run, rounds=2, warmup_rounds=1)
     best, took = min(runs[1:])
     took.sort()
     benchmark.extra_info["alerts a second"] = round(CONNECTIONS * BODIES * ALERTS / best)
+    benchmark.extra_info["alerts by the plane's CPU second"] = round(CONNECTIONS * BODIES * ALERTS / min(cpu[1:]))
     benchmark.extra_info["p50 ms"] = round(took[len(took) // 2] * 1000, 1)
     benchmark.extra_info["p99 ms"] = round(took[int(len(took) * 0.99)] * 1000, 1)
     ready_made = [normalise(a_body(f"alone{one}")) for one in range(200)]

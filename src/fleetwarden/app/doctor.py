@@ -12,6 +12,7 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
+from fleetwarden.adapters.files.events import EVENTS, EventsFile
 from fleetwarden.adapters.files.notify import NOTIFY
 from fleetwarden.adapters.files.signals import SIGNALS, SignalsFile
 from fleetwarden.app.checking_notify import check_notify
@@ -49,7 +50,7 @@ def examine_here(config_dir: Path | None, environ: Mapping[str, str]) -> LocalEx
         hint = error.hint or "docs/reference/settings.md lists them all"
         found = [Finding(check="settings", level="error", told=one, hint=hint) for one in problems]
         return LocalExamination(found, None, None)
-    looks = (_settings, _configuration, _signals, _notify, _folder)
+    looks = (_settings, _configuration, _signals, _events, _notify, _folder)
     found = [one for look in looks for one in look(settings)]
     try:
         running = running_plane(settings)
@@ -114,6 +115,18 @@ def _notify(settings: Settings) -> list[Finding]:
     hint = "people are not told until this is put right"
     found += [Finding(check="notify", level="warning", told=one, hint=hint) for one in told["warnings"]]
     return found or [Finding(check="notify", level="ok", told=told["told"])]
+
+
+def _events(settings: Settings) -> list[Finding]:
+    """Who sends events by name; nothing where there is no such file."""
+    if not (settings.config_dir / EVENTS).exists():
+        return []
+    file = EventsFile(settings.config_dir)
+    hint = "correct it; until then a running plane keeps the last good one, and a new one knows no source by name"
+    found = [Finding(check="events", level="error", told=str(one), hint=hint) for one in file.problems]
+    known = len(file.current().sources)
+    told = "1 source of events is declared" if known == 1 else f"{known} sources of events are declared"
+    return found or [Finding(check="events", level="ok", told=told)]
 
 
 def _folder(settings: Settings) -> list[Finding]:

@@ -6,9 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fleetwarden.adapters.files.events import EventsFile
+from fleetwarden.adapters.ingress.polling import PolledSources
 from fleetwarden.app.event_views import EventOperations
 from fleetwarden.app.parts import Parts
 from fleetwarden.controllers.admission import Admission
+from fleetwarden.controllers.event_healing import CADENCE as HEALING
+from fleetwarden.controllers.event_healing import EventHealing
 from fleetwarden.controllers.event_keeping import CADENCE as KEEPING
 from fleetwarden.controllers.event_keeping import EventKeeping
 from fleetwarden.controllers.event_placing import EventPlacing
@@ -42,6 +45,9 @@ class EventIntake:
             settings.config_dir,
             body_bytes_max=settings.fleet_events_body_bytes_max,
         )
+        self.healing = EventHealing(
+            parts.clock, parts.store, PolledSources(self.file.current, settings.config_dir), self.admission
+        )
         self.keeping = EventKeeping(
             parts.store,
             kept=settings.fleet_events_kept_days * DAY_S * SECOND,
@@ -56,6 +62,7 @@ class EventIntake:
         """What runs."""
         poll = self.parts.settings.fleet_config_poll_s
         return [
+            Subscription(name=HEALING, interval_s=5.0, run=self.healing.run, vital=False),
             Subscription(name=KEEPING, interval_s=60.0, run=self.keeping.run, vital=False),
             Subscription(
                 name="event_sources", interval_s=poll, run=lambda _: self.file.refresh(), leased=False, vital=False
@@ -67,6 +74,9 @@ class EventIntake:
         if not receipts:
             return
         tx.after_commit(self.parts.wakes.waker(WORKER))
+        for name in {one.event.origin for one in receipts if one.event.truncated and one.event.origin}:
+            self.healing.hurry(name)
+            tx.after_commit(self.parts.wakes.waker(HEALING))
         named = {one.event.service for one in receipts if one.event.service is not None and not one.event.resolved}
         if named:
             tx.after_commit(lambda: self._look(sorted(named)))

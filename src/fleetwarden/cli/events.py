@@ -51,12 +51,13 @@ def send(
         made = {"service": service, "name": name, "severity": severity, "summary": summary or f"{name} of {service}"}
         body = _made(shape, made, _labels(label or []), resolved=resolved)
     answered = call.plane().post(f"/events/{source}" if source else "/events", body)
-    lines = [f"kept: {answered['accepted']} new, {answered['duplicates']} known already"]
+    call.answer(answered, f"kept: {answered['accepted']} new, {answered['duplicates']} known already")
+    if call.as_json:
+        return
     for one in answered["events"]:
         about = one["service"] or f"{one['subject']} (no service)"
         work = f", step {one['work_id']}" if one["work_id"] else ", known already"
-        lines.append(f"  {one['event_id']}  {one['severity']}  {about}{work}")
-    call.answer(answered, "\n".join(lines))
+        call.screen.line(f"  {one['event_id']}  {one['severity']}  {about}{work}", indent=4)
 
 
 def _read(file: str) -> bytes:

@@ -18,6 +18,7 @@ from fleetwarden.app.listing import LIMIT_MAX
 from fleetwarden.domain.errors import Problem
 from fleetwarden.domain.identifiers import Micros, instant
 from fleetwarden.ports.stores import Page
+from fleetwarden.web.addresses import NAME_PATTERN
 from fleetwarden.web.problems import Malformed
 from fleetwarden.web.texts import TEXT_PATTERN, problem_of_text
 
@@ -173,7 +174,7 @@ def hint_from(request: Request) -> str:
 
 def hint_parameter() -> dict[str, Any]:
     """The same for OpenAPI."""
-    text = {"type": "string", "minLength": 1, "maxLength": TEXT_MAX, "pattern": TEXT_PATTERN}
+    text = {"type": "string", "pattern": NAME_PATTERN}
     told = "What the sender is called, where its content does not tell."
     return {"parameters": [{"name": "source", "in": "query", "required": False, "schema": text, "description": told}]}
 

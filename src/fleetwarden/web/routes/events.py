@@ -56,11 +56,9 @@ class Taken(BaseModel):
 ANY_BODY: Final[dict[str, Any]] = {
     "requestBody": {
         "required": True,
-        "description": "What the sender sends: Alertmanager, Uptime Kuma, Grafana, Portainer, or any JSON object.",
-        "content": {
-            "application/json": {"schema": {"type": "object"}},
-            "multipart/form-data": {"schema": {"type": "object"}},
-        },
+        "description": "What Alertmanager, Uptime Kuma, Grafana or Portainer sends, or any JSON object; also a form "
+        "whose field data is that.",
+        "content": {"application/json": {"schema": {"type": "object"}}},
     },
     "security": [{"token": []}, {}],
     **hint_parameter(),
