@@ -155,7 +155,7 @@ class Reconciler:
         services = [] if configuration.fleet.error else list(configuration.fleet.services.values())
         look = self._sightings.look(services)
         self._supervision.configured(look.at, configuration)
-        self._supervision.observed(look.at, self._sightings.asked(services), look.failed, errors=look.errors)
+        self._supervision.looked(look, self._sightings.asked(services))
         envelopes = self._supervision.envelopes()
         unready = _unready(services, envelopes)
         if self.paused or _none_ready(services, unready, envelopes):
@@ -209,7 +209,7 @@ class Reconciler:
             return None
         needed = {name for one in chosen for name in one.depends_on if name in fleet} - {one.name for one in chosen}
         look = self._sightings.look([*chosen, *(fleet[name] for name in sorted(needed))])
-        self._supervision.observed(look.at, self._sightings.asked(chosen), look.failed, errors=look.errors, whole=False)
+        self._supervision.looked(look, self._sightings.asked(chosen), whole=False)
         envelopes = self._supervision.envelopes()
         unready = _unready(chosen, envelopes)
         if self._foreign.run(files, look.seen, fence):
