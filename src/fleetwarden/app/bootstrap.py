@@ -150,6 +150,8 @@ class Plane:
             self.store,
             [one if self._by_hand else DeadlineObserver(self.clock, one) for one in watching],
             max_age_s=evidence_age_s(settings),
+            clock=self.clock,
+            slow_s=settings.fleet_reconciler_interval,
             published=published_elsewhere(self.neighbours.host) if self.neighbours is not None else None,
         )
         self.acting = frozenset(name for name, one in served.items() if not one.simulates)
@@ -168,7 +170,6 @@ class Plane:
 
     def _build_controllers(self) -> None:
         settings, store, files = self.settings, self.store, self.configuration
-        window = settings.deploy_watch_window
         age = max(2.0 * settings.fleet_reconciler_interval, 30.0)
         self.supervision = Supervision(store, max_age_s=age, envelope=self._health)
         self.supervision.configured(store.read(lambda tx: tx.now()), files.current())
@@ -204,7 +205,7 @@ class Plane:
             self.sightings,
             self.wakes,
             self.executor.executing,
-            watch_window_s=window,
+            watch_window_s=settings.deploy_watch_window,
             host=host,
             converge_s=settings.intent_converge_s,
         )
@@ -303,7 +304,7 @@ class Plane:
 
     def _looked(self, services: Sequence[Service], look: Look) -> None:
         """Health rests on looks also where another plane leads."""
-        self.supervision.observed(look.at, self.sightings.asked(services), look.failed, errors=look.errors)
+        self.supervision.looked(look, self.sightings.asked(services))
 
     def _observe(self, _: LeaseFence | None) -> int:
         """Where no reconciler looks: for people to see, and so that health is known."""

@@ -159,7 +159,7 @@ class Reconciler:
         look = self._sightings.look(services)
         self._condition.run(configuration.fleet, look, fence)
         self._supervision.configured(look.at, configuration)
-        self._supervision.observed(look.at, self._sightings.asked(services), look.failed, errors=look.errors)
+        self._supervision.looked(look, self._sightings.asked(services))
         envelopes = self._supervision.envelopes()
         unready = _unready(services, envelopes)
         if self.paused or _none_ready(services, unready, envelopes):
@@ -213,7 +213,7 @@ class Reconciler:
             return None
         needed = {name for one in chosen for name in one.depends_on if name in fleet} - {one.name for one in chosen}
         look = self._sightings.look([*chosen, *(fleet[name] for name in sorted(needed))])
-        self._supervision.observed(look.at, self._sightings.asked(chosen), look.failed, errors=look.errors, whole=False)
+        self._supervision.looked(look, self._sightings.asked(chosen), whole=False)
         envelopes = self._supervision.envelopes()
         unready = _unready(chosen, envelopes)
         self._condition.run(configuration.fleet, look, fence)

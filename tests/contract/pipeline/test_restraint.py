@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import pytest
 
 from fleetwarden.controllers.restraint import Restraint
-from fleetwarden.domain.actions import Kind, Tier
+from fleetwarden.domain.actions import Kind, Source, Tier
 from fleetwarden.domain.fleet import DesiredState
 from fleetwarden.domain.identifiers import SECOND, rfc3339
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
 from fleetwarden.ports.stores import JournalEntry, Page
-from fleetwarden.testing import Answer, Delivery, a_fleet, a_policy, a_service
+from fleetwarden.testing import Answer, Delivery, a_fleet, a_policy, a_request, a_service
 from tests.contract.pipeline.conftest import INTERVAL_S, Bench
 from tests.contract.store.conftest import Database, sqlite
 
@@ -228,6 +228,48 @@ def test_everything_starts_in_the_order_of_its_dependencies(bench: Bench) -> Non
     bench.settle_down(6)
     assert [one.request.target for one in reversed(bench.records())] == ["c", "b", "a"]
     assert {one.state for one in bench.records()} == {OutboxState.SUCCEEDED}
+
+
+@pytest.mark.req("REC-11", "PRO-1")
+def test_a_dependency_that_goes_down_after_the_decision_holds_the_call(chain: Bench) -> None:
+    chain.substrate.crash("web", 0)
+    assert len(chain.look().prepared) == 1
+    chain.substrate.crash("db", 0)
+    chain.act()
+    assert (chain.records()[0].state, chain.calls()) == (OutboxState.PREPARED, 0)
+    chain.substrate.revive("db", 0)
+    chain.clock.advance(2)
+    chain.act()
+    assert chain.records()[0].state is OutboxState.SUCCEEDED
+
+
+@pytest.mark.req("REC-11", "PRO-1")
+def test_a_dependency_under_repair_holds_the_call_until_it_is_repaired(chain: Bench) -> None:
+    chain.substrate.crash("web", 0)
+    chain.look()
+    chain.substrate.crash("db", 0)
+    chain.look()
+    assert len(chain.records()) == 2
+    chain.act()
+    assert {one.request.target: one.state for one in chain.records()} == {
+        "db": OutboxState.SUCCEEDED,
+        "web": OutboxState.PREPARED,
+    }
+    chain.clock.advance(2)
+    chain.act()
+    assert chain.substrate.instances("web") == {0: True, 1: True}
+
+
+@pytest.mark.req("REC-11")
+def test_a_persons_restart_waits_for_no_dependency(chain: Bench) -> None:
+    chain.substrate.crash("db", 0)
+    chain.substrate.crash("web", 0)
+    service = chain.files.current().fleet.services["web"]
+    request = a_request(service, kind=Kind.RESTART, params={"replica": 0}, source=Source.OPERATOR, requested_by="ada")
+    [admission] = chain.gate.admit([request], fence=None)
+    assert admission.record is not None
+    chain.act()
+    assert chain.substrate.instances("web") == {0: True, 1: True}
 
 
 @pytest.mark.req("REC-11")
