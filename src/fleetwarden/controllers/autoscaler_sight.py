@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from fleetwarden.domain.fleet import DesiredState, ObservedService, Presence, Service, ServiceStatus
 from fleetwarden.domain.identifiers import Micros
+from fleetwarden.domain.sample_use import Use, use_of
 from fleetwarden.domain.signal_rules import check
 from fleetwarden.domain.signals import Aggregation, Definition, NoSample, Pair, Reading, Sample, SampleFault
 from fleetwarden.domain.tracking_columns import BlockTable, Reason, Seen, Words
@@ -78,12 +79,17 @@ def see(
             reading = _repeated(reading, float(memory.last_value[number]))
         readings.append(reading)
         if isinstance(reading, Sample):
-            columns.again[number] = reading.observed_at == last
-            row = int(table.pair_row[number])
             average = reading.aggregation is Aggregation.PER_REPLICA
-            old = average and reading.observed_at <= memory.changed_at[row]
-            if old or (columns.again[number] and memory.spent[number]):  # it speaks of a count that is gone
-                columns.fault[number], columns.again[number] = 2, True
+            use = use_of(
+                reading.observed_at,
+                last,
+                averaged=average,
+                spent=bool(memory.spent[number]),
+                changed_at=int(memory.changed_at[table.pair_row[number]]),
+            )
+            columns.again[number] = use is not Use.NEWS
+            if use is Use.GONE:
+                columns.fault[number] = 2
                 continue
             columns.value[number] = reading.value
             columns.fault[number] = 0
