@@ -93,7 +93,7 @@ _WORDS: Mapping[Reason, str] = {
     Reason.NO_NEWS: "nothing newer was measured that could move it: what was used before holds the count",
     Reason.NOT_PLACED: "{ready} of {current} replicas are ready: no more are asked for before these are there",
     Reason.WARMING: "its newest replicas are warming up: their share of the average says nothing yet",
-    Reason.BLOCKED_DOWN: "fewer would do, but a signal is missing{detail}: what is missing never shrinks anything",
+    Reason.BLOCKED_DOWN: "fewer would do, but a signal is missing or incomplete{detail}: that never shrinks anything",
     Reason.INACTIVE: "scaled to zero: the demand is not above its activation threshold",
     Reason.SKIP_COST: "more are wanted, and the cost ceiling allows no more than {current}",
     Reason.RATE_LIMIT: "more change is wanted than `behavior` allows in this period",

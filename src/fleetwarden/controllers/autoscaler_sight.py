@@ -30,12 +30,21 @@ _OPEN = 255
 
 class Sight:
     """The columns, and what is told of them: by pair the reading that was judged and when the newest one that was ever
-    used was measured, by row why it is not evaluated."""
+    used was measured, by row why it is not evaluated.  `thin`: by pair, why a sample that is believed shrinks
+    nothing."""
 
-    __slots__ = ("columns", "readings", "standing", "used")
+    __slots__ = ("columns", "readings", "standing", "thin", "used")
 
-    def __init__(self, columns: Seen, readings: Sequence[Reading], standing: Mapping[int, str], used: Ints) -> None:
+    def __init__(
+        self,
+        columns: Seen,
+        readings: Sequence[Reading],
+        standing: Mapping[int, str],
+        used: Ints,
+        thin: Mapping[int, str],
+    ) -> None:
         self.columns = columns
+        self.thin = thin
         self.readings = readings
         self.standing = standing
         self.used = used
@@ -71,10 +80,13 @@ def see(
         if held is not None:
             columns.reason[row], standing[row] = held
         _observe(columns, row, observed.get(name), now, warmup=bool(table.warmup_us[row]))
+        _fewer(table, memory, row, observed.get(name), now)
     readings: list[Reading] = []
+    thin: dict[int, str] = {}
     for number, pair in enumerate(pairs):
         last = int(memory.last_used[number])
-        reading = check(pair, answers.get(pair), declared(pair.service, pair.signal), now, last)
+        definition = declared(pair.service, pair.signal)
+        reading = check(pair, answers.get(pair), definition, now, last)
         if isinstance(reading, Sample) and reading.observed_at == last and not memory.spent[number]:
             reading = _repeated(reading, float(memory.last_value[number]))
         readings.append(reading)
@@ -96,10 +108,16 @@ def see(
             columns.per_replica[number] = average
             memory.last_used[number], memory.spent[number] = reading.observed_at, False
             memory.last_value[number] = reading.value
-            columns.no_down[number] = _too_thin(reading, observed.get(pair.service))
+            lost = ""
+            if definition is None or not definition.series_vary:
+                lost = memory.series.note(number, reading.series, reading.observed_at)
+            if _too_thin(reading, observed.get(pair.service)):
+                lost = "it leaves replicas out, or is of another version than runs"
+            if lost:
+                columns.no_down[number], thin[number] = True, f"{pair.signal}: {lost}"
         elif reading.fault is SampleFault.NOT_ASKED:
             columns.fault[number] = 2
-    return Sight(columns, readings, standing, memory.last_used.copy())
+    return Sight(columns, readings, standing, memory.last_used.copy(), thin)
 
 
 def _repeated(sample: Sample, used: float) -> Reading:
@@ -148,6 +166,15 @@ def _observe(columns: Seen, row: int, seen: ObservedService | None, now: Micros,
             columns.youngest_us[row] = max(0, now - max(born))
         elif seen.ready < seen.total:
             columns.youngest_us[row] = 0
+
+
+def _fewer(table: BlockTable, memory: Memory, row: int, seen: ObservedService | None, now: Micros) -> None:
+    """Remember how many replicas there are; fewer than before explain fewer series."""
+    if seen is None:
+        return
+    if seen.total < (before := int(memory.total[row])):
+        memory.series.fewer_replicas(table.pairs_of(row), before, seen.total, now)
+    memory.total[row] = seen.total
 
 
 def _too_thin(sample: Sample, seen: ObservedService | None) -> bool:

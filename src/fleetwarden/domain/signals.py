@@ -123,7 +123,8 @@ class Definition(Record):
 
     `services` names exactly which services (or, scope unit, units; scope fleet, the plane's own) it answers for; () is
     every service that asks where `by` tells them apart.  `query` is the source's own language and never leaves the
-    provider that reads it.  `max_age_s`: at most 120.
+    provider that reads it.  `max_age_s`: at most 120.  `series_vary`: the number of series behind it changes by
+    nature, so that fewer of them are no sign of a loss.
     """
 
     name: str
@@ -137,5 +138,6 @@ class Definition(Record):
     age_of: str = ""  # a bare selector whose scrape times date the query's answer
     max_age_s: float = AGE_MAX_S
     services: tuple[str, ...] = ()
+    series_vary: bool = False
     file: str = ""
     line: int = 0

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fleetwarden.domain.identifiers import Micros
+from fleetwarden.domain.series_watch import SeriesWatch
 
 __all__ = ["BLIND_US", "GRAIN", "NOTHING_HIGH", "NOTHING_LOW", "Ints", "Memory", "merge_old"]
 
@@ -63,6 +64,8 @@ class Memory:
         self.spent = np.ones(pairs, np.bool_)
         self.fresh = np.zeros(pairs, np.bool_)
         self.changed_at = np.zeros(rows, np.int64)
+        self.series = SeriesWatch(pairs)
+        self.total = np.zeros(rows, np.int64)  # how many replicas were seen last
         self.windowed = windowed
         self._sighted_at = np.zeros(rows, np.int64)  # when nothing that its window needs was lacking
         self._window_us = window_us[windowed]
@@ -139,12 +142,14 @@ class Memory:
             self.streak[ours] = other.streak[theirs]
             self.count[ours] = other.count[theirs]
             self.changed_at[ours] = other.changed_at[theirs]
+            self.total[ours] = other.total[theirs]
             self._sighted_at[ours] = other._sighted_at[theirs]
         for theirs, ours in pairs.items():
             self.last_used[ours] = other.last_used[theirs]
             self.last_value[ours] = other.last_value[theirs]
             self.spent[ours] = other.spent[theirs]
             self.fresh[ours] = other.fresh[theirs]
+        self.series.carry_over(other.series, pairs)
         place = {int(row): number for number, row in enumerate(other.windowed)}
         moved = {place[theirs]: ours for theirs, ours in rows.items() if theirs in place}
         mine = {int(row): number for number, row in enumerate(self.windowed)}

@@ -162,7 +162,7 @@ class PrometheusSource:
         return [names[(first + n) % len(names)] for n in range(QUERIES_MAX)]
 
     def _asking(self, definition: Definition) -> Any:
-        counted = definition.aggregation is Aggregation.PER_REPLICA
+        counted = definition.aggregation is Aggregation.PER_REPLICA or not definition.series_vary
         return lambda: self._ask(expression(definition, counted=counted))
 
     def _ask(self, query: str) -> _Answer:
