@@ -72,7 +72,7 @@ class Autoscaling:
             max_age_s=settings.intent_max_age_s,
             skew_s=settings.ledger_skew_s,
         )
-        self.reactive = Reactive(store, wakes)
+        self.reactive = Reactive(store, wakes, ticks=lambda: self.autoscaler.ticks)
         file = self.sources.file
         document = self.sources.document
         intake = SignalIntake(store, configuration, document, self.sources.authenticator, taken=self.reactive.pushed)
