@@ -84,6 +84,8 @@ class Autoscaling:
             live=self.standing,
             problems=lambda: file.problems,
             stays=lambda: file.stays,
+            declared=self.sources.declared,
+            rejections=lambda: dict(intake.rejections),
         )
 
     def operations(self) -> tuple[Signals, Lineages, ShadowReports]:

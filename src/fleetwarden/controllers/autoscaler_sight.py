@@ -12,9 +12,10 @@ from fleetwarden.domain.fleet import DesiredState, ObservedService, Presence, Se
 from fleetwarden.domain.identifiers import Micros
 from fleetwarden.domain.sample_use import Use, use_of
 from fleetwarden.domain.signal_rules import check
-from fleetwarden.domain.signals import Aggregation, Definition, NoSample, Pair, Reading, Sample, SampleFault
+from fleetwarden.domain.signals import CONFIDENT, Aggregation, Definition, NoSample, Pair, Reading, Sample, SampleFault
 from fleetwarden.domain.tracking_columns import BlockTable, Reason, Seen, Words
 from fleetwarden.domain.tracking_memory import Ints, Memory
+from fleetwarden.domain.unit_check import UTILISATION, declared_problem, looks_like_a_fraction, looks_like_percent
 
 __all__ = ["Declared", "Sight", "see"]
 
@@ -89,6 +90,9 @@ def see(
         reading = check(pair, answers.get(pair), definition, now, last)
         if isinstance(reading, Sample) and reading.observed_at == last and not memory.spent[number]:
             reading = _repeated(reading, float(memory.last_value[number]))
+        doubt = ""
+        if isinstance(reading, Sample) and reading.unit in UTILISATION:
+            reading, doubt = _unit(table, memory, number, reading, int(columns.current[table.pair_row[number]]))
         readings.append(reading)
         if isinstance(reading, Sample):
             average = reading.aggregation is Aggregation.PER_REPLICA
@@ -108,16 +112,31 @@ def see(
             columns.per_replica[number] = average
             memory.last_used[number], memory.spent[number] = reading.observed_at, False
             memory.last_value[number] = reading.value
-            lost = ""
-            if definition is None or not definition.series_vary:
-                lost = memory.series.note(number, reading.series, reading.observed_at)
-            if _too_thin(reading, observed.get(pair.service)):
-                lost = "it leaves replicas out, or is of another version than runs"
-            if lost:
+            counted = definition is None or not definition.series_vary
+            lost = memory.series.note(number, reading.series, reading.observed_at) if counted else ""
+            if lost := _incomplete(reading, observed.get(pair.service)) or lost or doubt:
                 columns.no_down[number], thin[number] = True, f"{pair.signal}: {lost}"
         elif reading.fault is SampleFault.NOT_ASKED:
             columns.fault[number] = 2
     return Sight(columns, readings, standing, memory.last_used.copy(), thin)
+
+
+def _unit(table: BlockTable, memory: Memory, number: int, sample: Sample, current: int) -> tuple[Reading, str]:
+    """The sample, or none if its unit cannot be right; and why it may not be."""
+    target = float(table.pair_target[number])
+    each = sample.value if sample.aggregation is Aggregation.PER_REPLICA else sample.value / max(current, 1)
+    wrong = declared_problem(sample.unit, target) or looks_like_percent(sample.unit, each)
+    if wrong:
+        none = NoSample(
+            service=sample.service,
+            signal=sample.signal,
+            fault=SampleFault.MISMATCH,
+            reason=wrong,
+            source=sample.source,
+        )
+        return none, ""
+    memory.above_one[number] |= each > 1
+    return sample, "" if memory.above_one[number] else looks_like_a_fraction(sample.unit, target, each)
 
 
 def _repeated(sample: Sample, used: float) -> Reading:
@@ -175,6 +194,13 @@ def _fewer(table: BlockTable, memory: Memory, row: int, seen: ObservedService | 
     if seen.total < (before := int(memory.total[row])):
         memory.series.fewer_replicas(table.pairs_of(row), before, seen.total, now)
     memory.total[row] = seen.total
+
+
+def _incomplete(sample: Sample, seen: ObservedService | None) -> str:
+    """Why a sample by itself is no reason to have fewer replicas, "" if nothing speaks against it."""
+    if sample.confidence < CONFIDENT:
+        return f"its source is {sample.confidence:.0%} sure of it, {CONFIDENT:.0%} are needed for fewer"
+    return "it leaves replicas out, or is of another version than runs" if _too_thin(sample, seen) else ""
 
 
 def _too_thin(sample: Sample, seen: ObservedService | None) -> bool:

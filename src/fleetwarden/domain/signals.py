@@ -13,6 +13,7 @@ from fleetwarden.domain.identifiers import Micros
 
 __all__ = [
     "AGE_MAX_S",
+    "CONFIDENT",
     "SKEW_MAX_S",
     "Aggregation",
     "Definition",
@@ -26,6 +27,7 @@ __all__ = [
 ]
 
 AGE_MAX_S = 120.0  # a deployment may only lower it
+CONFIDENT = 0.5  # a sample of which its source is less sure than this is no reason to shrink
 SKEW_MAX_S = 30.0  # how far ahead of the store's clock a sample may be dated
 
 
@@ -80,6 +82,7 @@ class Sample(Record):
     observed_at: Micros
     version: str = ""  # of the instances that it comes from, where the source knows
     series: int = 0  # how many series it was made of; 0: nobody counted them
+    confidence: float = 1.0  # how sure its source is of it, 0 to 1
 
 
 class SampleFault(StrEnum):

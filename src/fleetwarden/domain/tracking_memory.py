@@ -65,6 +65,7 @@ class Memory:
         self.fresh = np.zeros(pairs, np.bool_)
         self.changed_at = np.zeros(rows, np.int64)
         self.series = SeriesWatch(pairs)
+        self.above_one = np.zeros(pairs, np.bool_)  # whether a value of one replica was ever more than 1
         self.total = np.zeros(rows, np.int64)  # how many replicas were seen last
         self.windowed = windowed
         self._sighted_at = np.zeros(rows, np.int64)  # when nothing that its window needs was lacking
@@ -149,6 +150,7 @@ class Memory:
             self.last_value[ours] = other.last_value[theirs]
             self.spent[ours] = other.spent[theirs]
             self.fresh[ours] = other.fresh[theirs]
+            self.above_one[ours] = other.above_one[theirs]
         self.series.carry_over(other.series, pairs)
         place = {int(row): number for number, row in enumerate(other.windowed)}
         moved = {place[theirs]: ours for theirs, ours in rows.items() if theirs in place}

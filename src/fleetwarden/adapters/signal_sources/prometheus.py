@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import math
+import ssl
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
@@ -209,7 +210,7 @@ class PrometheusSource:
         with self._lock:
             if self._client is None or state != self._client_of:
                 ca, cert, key = files
-                context = httpx2.create_ssl_context(verify=str(ca) if ca is not None else True)
+                context = httpx2.create_ssl_context() if ca is None else ssl.create_default_context(cafile=ca)
                 if cert is not None:
                     context.load_cert_chain(str(cert), str(key))
                 self._client = httpx2.Client(verify=context, timeout=QUERY_S, trust_env=False, follow_redirects=False)
