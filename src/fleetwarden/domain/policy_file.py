@@ -125,8 +125,6 @@ def _policy(tree: Node, text_digest: str, findings: Findings) -> Policy | None:
         return None
     advice = Findings()
     policy_advice.warn(rules, advice)
-    if options.watch_scale_down:
-        advice.warn(parts["options"], "options.watch_scale_down: nothing reads it before there is autoscaling")
     return Policy(
         rules=tuple(rule for _, rule in rules),
         defaults=defaults,
