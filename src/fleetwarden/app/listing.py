@@ -16,6 +16,7 @@ from fleetwarden.app.identity import Caller, Role, require
 from fleetwarden.app.intent_views import intent_view
 from fleetwarden.app.message_views import message_view
 from fleetwarden.app.rule_texts import rule_text
+from fleetwarden.app.watch_views import quarantine_view, watch_view
 from fleetwarden.domain.errors import Misconfigured, NotFound
 from fleetwarden.domain.identifiers import JsonValue, parse_id
 from fleetwarden.ports.stores import Page, Store, Tx
@@ -90,6 +91,13 @@ TOPICS: dict[str, Topic] = {
         lambda tx, page: tx.foreign.list(page),
         wishes.change_view,
         lambda tx, n: _exactly(tx.foreign.list(_at(n)), n, f"change C-{n} by somebody else"),
+    ),
+    "watches": Topic("V", lambda tx, page: tx.watches.list(page), watch_view, lambda tx, n: tx.watches.get(n)),
+    "quarantines": Topic(
+        "Q",
+        lambda tx, page: tx.quarantines.list(page),
+        quarantine_view,
+        lambda tx, n: _exactly(tx.quarantines.list(_at(n)), n, f"quarantine Q-{n}"),
     ),
     "messages": Topic("M", lambda tx, page: tx.deliveries.list(page), message_view, lambda tx, n: tx.deliveries.get(n)),
     "journal": Topic(

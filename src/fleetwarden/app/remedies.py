@@ -13,9 +13,11 @@ from fleetwarden.app.parts import Parts
 from fleetwarden.app.playbooks import Playbooks
 from fleetwarden.app.storms import StormDesk
 from fleetwarden.app.telling import Telling
+from fleetwarden.app.watch_views import Quarantining
 from fleetwarden.app.watching import Watching
 from fleetwarden.controllers.loop import Subscription
 from fleetwarden.controllers.worker import Handler
+from fleetwarden.domain.fleet import Fleet
 
 __all__ = ["Remedies"]
 
@@ -24,7 +26,12 @@ class Remedies:
     """What stands around the actions of one plane."""
 
     def __init__(self, parts: Parts) -> None:
-        self.storms = StormDesk(parts.store, lambda: parts.configuration.current().last_good_fleet)
+
+        def fleet() -> Fleet:
+            return parts.configuration.current().last_good_fleet
+
+        self.storms = StormDesk(parts.store, fleet)
+        self.quarantining = Quarantining(parts.store, fleet, parts.wakes)
         self.watching = Watching(parts)
         self.events = EventIntake(parts)
         self.playbooks = Playbooks(parts)

@@ -53,10 +53,7 @@ OURS = (
     "SCALING_",
 )  # a name of ours that is unknown is a mistake
 OURS_IN_ENVIRONMENT = OURS[:3]  # SCALING_… may well be somebody else's there
-LATER = (
-    "FLEET_ACTUATOR_K8S_NAMESPACE",
-    "DEPLOY_WATCH_POLL",
-)
+LATER = ("FLEET_ACTUATOR_K8S_NAMESPACE",)
 
 
 LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(setting_values.lower)]
@@ -218,10 +215,11 @@ class Settings(ApprovalSettings, EventSettings, StormSettings, ScalingSettings, 
         default=300.0, ge=1, le=86_400, alias="DEPLOY_WATCH_WINDOW", description="Seconds that a watch lasts."
     )
 
-    # --- features to come: the names and defaults hold already
     deploy_watch_poll: Finite = Field(
-        default=15.0, alias="DEPLOY_WATCH_POLL", description="Seconds between the probes of a watch."
+        default=15.0, ge=1, le=3_600, alias="DEPLOY_WATCH_POLL", description="Seconds between the probes of a watch."
     )
+
+    # --- features to come: the names and defaults hold already
     fleet_actuator_k8s_namespace: str = Field(
         default="platform",
         alias="FLEET_ACTUATOR_K8S_NAMESPACE",

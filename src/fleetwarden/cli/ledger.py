@@ -13,6 +13,7 @@ import typer
 from fleetwarden.cli.calling import Call, connected
 from fleetwarden.cli.events import add_send
 from fleetwarden.cli.listed import group
+from fleetwarden.cli.quarantine import add_clear
 from fleetwarden.cli.times import since_of
 
 __all__ = ["GROUPS"]
@@ -23,12 +24,16 @@ _ABOUT = {
     "executions": "What was carried out, and how it ended.",
     "actions": "Actions from authorisation to outcome.",
     "events": "What monitoring systems told, and what became of it.",
+    "watches": "Watches over services after a change: what they saw, and how they ended.",
+    "quarantines": "Versions that failed their watch, and clearing one.",
     "work": "Durable steps: granted approvals, watches, retries.",
     "reports": "Passes of the reconciler that did or refused something.",
     "foreign": "What somebody else set on services, and what became of it.",
     "messages": "Messages to people: what was sent, what waits, what was given up.",
     "journal": "Who changed what, and every notice.",
 }
+
+_NAMES = {"quarantines": "quarantine"}  # where the command has another name than the list
 
 TargetOption = Annotated[str | None, typer.Option("--target", metavar="SERVICE", help="Only of this service.")]
 KindOption = Annotated[str | None, typer.Option("--kind", metavar="KIND", help="Only of this kind.")]
@@ -44,7 +49,7 @@ CursorOption = Annotated[int | None, typer.Option("--cursor", metavar="N", help=
 
 def _topic(topic: str, about: str) -> typer.Typer:
     """The group of one topic."""
-    made = group(topic, "list", about)
+    made = group(_NAMES.get(topic, topic), "list", about)
 
     def listing(
         call: Call,
@@ -85,6 +90,8 @@ def _topic(topic: str, about: str) -> typer.Typer:
     made.command("list", help="Newest first.")(connected(first.get(topic, listing)))
     if topic == "events":
         add_send(made)
+    if topic == "quarantines":
+        add_clear(made)
     made.command("show", help="One record, whole.")(connected(showing))
     return made
 
@@ -107,7 +114,7 @@ def _list(call: Call, topic: str, filters: Mapping[str, object]) -> None:
         topic,
         body,
         now,
-        more=lambda cursor: call.command(" ".join([topic, "list", *words, f"--cursor {cursor}"])),
+        more=lambda cursor: call.command(" ".join([_NAMES.get(topic, topic), "list", *words, f"--cursor {cursor}"])),
     )
 
 

@@ -111,6 +111,21 @@ def _event(item: Item, now: Any) -> Sequence[object]:
     return item["id"], shown(item["at"], now), item["severity"], about, told, item["source"], then, item["summary"]
 
 
+def _watch(item: Item, now: Any) -> Sequence[object]:
+    version = f" {item['version']}" if item.get("version") else ""
+    after = f"{item['action_id']} ({item['kind']})" if item.get("action_id") else str(item["kind"])
+    told = item.get("follow_up") or item.get("reason") or f"until {shown(item['deadline'], now)}"
+    looks = f"{item['healthy']} of {item['looks']} well"
+    what = f"{item['service']}{version}"
+    return item["id"], shown(item["at"], now), what, after, item["status"], looks, localised(str(told), now)
+
+
+def _quarantine(item: Item, now: Any) -> Sequence[object]:
+    until = "stands" if item["stands"] else f"cleared by {item['cleared_by']}: {item['note']}"
+    what = f"{item['service']} {item['version']}"
+    return item["id"], shown(item["at"], now), what, until, item["watch_id"], localised(str(item["reason"]), now)
+
+
 LAYOUTS: Mapping[str, Layout] = {
     "events": Layout(
         ("ID", "TIME", "SEVERITY", "ABOUT", "SAYS", "FROM", "THEN", "SUMMARY"), _event, "no event on record"
@@ -121,6 +136,8 @@ LAYOUTS: Mapping[str, Layout] = {
     ),
     "executions": Layout(("ID", "TIME", "WHAT", "STATE", "DECISION", "DETAIL"), _execution, "nothing was carried out"),
     "actions": Layout(("ID", "TIME", "WHAT", "STATE", "DECISION", "DETAIL"), _action, "no action on record"),
+    "watches": Layout(("ID", "TIME", "WHAT", "AFTER", "STATUS", "LOOKS", "TOLD"), _watch, "no watch on record"),
+    "quarantines": Layout(("ID", "TIME", "VERSION", "STATE", "WATCH", "WHY"), _quarantine, "nothing is in quarantine"),
     "work": Layout(("ID", "TIME", "WHAT", "STATE", "TRIES", "DETAIL"), _work, "no work on record"),
     "reports": Layout(("ID", "TIME", "KIND", "STATUS", "WHAT"), _report, "no report yet"),
     "foreign": Layout(("ID", "TIME", "WHAT", "NOW", "SET BY", "NOTE"), _foreign_change, "nobody else changed anything"),

@@ -28,6 +28,8 @@ LISTS = (
     "foreign",
     "intents",
     "messages",
+    "watches",
+    "quarantines",
     "events",
     "journal",
 )
@@ -80,6 +82,7 @@ MATRIX: dict[tuple[str, str], tuple[set[Role], Any]] = {
     ("get", "/notify"): (LOOK, None),
     ("post", "/notify/test"): (OPERATE, {"target": "oncall"}),
     ("get", "/doctor"): (LOOK, None),
+    ("post", "/services/{name}/quarantine/clear"): (OPERATE, {"reason": "mended"}),
     ("get", "/storm"): (LOOK, None),
     ("post", "/storm/clear"): (OPERATE, {"reason": "power is back"}),
     ("get", "/playbooks"): (LOOK, None),

@@ -12,11 +12,12 @@ from starlette.responses import Response
 
 from fleetwarden.app.listing import TOPICS
 from fleetwarden.domain.actions import ExecutionState, Verdict
+from fleetwarden.domain.deploy_watch import WatchStatus
 from fleetwarden.domain.desired import ForeignState
 from fleetwarden.domain.events import Phase
 from fleetwarden.domain.lifecycles import ApprovalState, IntentState, OutboxState, WorkState
 from fleetwarden.domain.messages import DeliveryState
-from fleetwarden.web import schemas, schemas_events, schemas_scaling, schemas_wishes
+from fleetwarden.web import schemas, schemas_events, schemas_scaling, schemas_watches, schemas_wishes
 from fleetwarden.web.addresses import short_id
 from fleetwarden.web.answers import answer
 from fleetwarden.web.callers import AnyCaller, Plane
@@ -53,6 +54,8 @@ LISTED = (
     Listed("freezes", schemas.Freeze, schemas.Freeze, (), None),
     Listed("service_overrides", schemas_wishes.ServiceOverride, schemas_wishes.ServiceOverride, ("target",), None),
     Listed("foreign", schemas_wishes.ForeignChange, schemas_wishes.ForeignChange, _ALL, ForeignState),
+    Listed("watches", schemas_watches.Watch, schemas_watches.Watch, _ALL, WatchStatus),
+    Listed("quarantines", schemas_watches.Quarantine, schemas_watches.Quarantine, ("target",), None),
     Listed("messages", Sent, Sent, _ALL, DeliveryState),
     Listed("journal", schemas.Journal, schemas.Journal, ("target", "kind"), None),
 )
@@ -78,7 +81,7 @@ def _single_of(listed: Listed) -> Callable[..., Response]:
 
 
 def _add(listed: Listed) -> None:
-    one = listed.topic.removesuffix("s")
+    one = {"watches": "watch"}.get(listed.topic, listed.topic.removesuffix("s"))
     page_model: Any = schemas.PageOf[listed.item]  # type: ignore[name-defined]
     router.add_api_route(
         f"/{listed.topic}",
