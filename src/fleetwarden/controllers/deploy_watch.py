@@ -39,6 +39,7 @@ CADENCE = "deploy_watch"
 BATCH_MAX = 1_000  # steps of one look and one transaction
 ROUNDS_MAX = 20  # batches of one pass: the next pass goes on
 _AS_DECLARED = WatchBlock()
+SEVERAL = ", "  # between the versions of a mixture
 
 FollowUp = Callable[[DeployWatch, LeaseFence], Step]
 Values = Mapping[str, Mapping[str, Reading]]
@@ -234,6 +235,8 @@ class _Batch:
             return None
         checks = service.watch.checks if service is not None and service.watch is not None else ()
         probe = look(adopted, self._seen.get(watch.service), now)
+        if not adopted.version and probe.version and SEVERAL not in probe.version:
+            adopted = _of_version(adopted, service, probe.version)
         probe, judged = checked(adopted, probe, checks, self._values.get(watch.service, {}))
         last = adopted.probes[-1] if adopted.probes else None
         new = last is None or not _same(last, probe) or judged != adopted.judged
@@ -275,6 +278,12 @@ class _Batch:
             poll=max(poll, 1),
             definition="" if service is None else versions.definition(service, watch.version),
         )
+
+
+def _of_version(watch: DeployWatch, service: Service | None, version: str) -> DeployWatch:
+    """The watch of what was first seen to run, where the action did not say what it starts."""
+    made_from = "" if service is None else versions.definition(service, version)
+    return msgspec.structs.replace(watch, version=version, definition=made_from)
 
 
 def _watch_seq(item: WorkItem) -> int | None:

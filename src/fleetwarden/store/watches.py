@@ -44,6 +44,7 @@ _TALLY = Statement(
     .where(_W.c.seq.in_(sa.select(sa.cast(each_of("seqs").c.value, sa.BigInteger()))), _RUNS)
 )
 _CHANGED = (
+    ("version", str),
     ("definition", str),
     ("grace_until", int),
     ("deadline", int),
@@ -219,6 +220,7 @@ class StoredWatches:
     def change(self, watch: DeployWatch) -> None:
         ended = watch.status is not WatchStatus.RUNNING
         values = {
+            "version": text("watch.version", watch.version),
             "definition": text("watch.definition", watch.definition),
             "grace_until": watch.grace_until,
             "deadline": watch.deadline,

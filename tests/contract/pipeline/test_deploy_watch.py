@@ -12,6 +12,8 @@ from fleetwarden.domain.identifiers import SECOND
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
 from fleetwarden.domain.watch_block import SignalCheck, WatchBlock
 from fleetwarden.testing import a_policy, a_request
+from fleetwarden.testing.substrate import Answer as Heard
+from fleetwarden.testing.substrate import Delivery
 from tests.contract.pipeline.conftest import Bench
 from tests.contract.pipeline.watching import Watched
 from tests.contract.store.conftest import Database, sqlite
@@ -50,6 +52,21 @@ def test_a_watch_looks_every_poll_until_its_deadline_and_only_then_says_success(
     assert (ended.status, ended.made, ended.proven) == (WatchStatus.SUCCESS, 20, True)
     assert len(ended.probes) == 1  # equal looks are told once
     assert world.poll() == 0
+
+
+@pytest.mark.req("DWH-3", "DWH-5")
+def test_a_start_that_evidence_settled_proves_the_version_that_is_seen_to_run(world: Watched) -> None:
+    answers = [Delivery(answer=Heard.LOST)]
+    world.bench.substrate._deliver = lambda _: answers.pop() if answers else Delivery()
+    world.pass_by(1)
+    world.bench.clock.advance(60)
+    world.pass_by(1)
+    world.bench.watch()
+    begun = world.newest()
+    assert (begun.kind, begun.version) == (Kind.START, "")  # nobody was told what was started
+    world.run_out()
+    ended = world.newest()
+    assert (ended.status, ended.version, ended.proven) == (WatchStatus.SUCCESS, "1.0", True)
 
 
 @pytest.mark.req("DWH-2", "DWH-3", "DWH-5", "DWH-7", "POL-13")
