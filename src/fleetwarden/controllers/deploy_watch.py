@@ -81,7 +81,7 @@ class DeployWatches:
         """Do every step that is due; returns how many.  With nothing due it only reads.  Raises StoreUnavailable."""
         done = 0
         for _ in range(ROUNDS_MAX):
-            due, now = self._store.read(lambda tx: (tx.work.next_due(), tx.now()))
+            due, now = self._store.read(lambda tx: (tx.work.next_due([WORK_KIND]), tx.now()))
             if due is None or due > now:
                 break
             items = self._store.transact(

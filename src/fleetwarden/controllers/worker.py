@@ -63,7 +63,7 @@ class Worker:
 
         With nothing due it only reads: an idle plane writes nothing.
         """
-        due, now = self._store.read(lambda tx: (tx.work.next_due(), tx.now()))
+        due, now = self._store.read(lambda tx: (tx.work.next_due(sorted(self._handlers)), tx.now()))
         if due is None or due > now:
             return 0
         items = self._store.transact(

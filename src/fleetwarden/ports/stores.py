@@ -334,8 +334,8 @@ class WorkItems(Protocol):
     def mark(self) -> tuple[int, Micros]:
         """How far the queue has changed: the newest item, and when any item last changed (enqueued, claimed, ended)."""
 
-    def next_due(self) -> Micros | None:
-        """The earliest moment at which something can be claimed."""
+    def next_due(self, kinds: Sequence[str] = ()) -> Micros | None:
+        """The earliest moment at which something (of these kinds; none: of any) can be claimed."""
 
     def depth(self) -> tuple[int, int]:
         """How many items are due and wait to be claimed, and how many are due or claimed and not finished."""

@@ -71,6 +71,11 @@ _CLAIM = Statement(
     .returning(*_W.c)
 )
 _NEXT_DUE = Statement(sa.select(sa.func.min(_W.c.due_at)).where(_W.c.due_at.is_not(None)))
+_NEXT_DUE_OF = Statement(
+    sa.select(sa.func.min(_W.c.due_at)).where(
+        _W.c.due_at.is_not(None), _W.c.kind.in_(sa.select(each_of("kinds").c.value))
+    )
+)
 _DEPTH = Statement(
     sa.select(_W.c.state, sa.func.count())
     .where(_OPEN, sa.or_(_W.c.state == sa.literal_column("'leased'"), _W.c.due_at <= param("now")))
@@ -261,8 +266,11 @@ class StoredWork:
         [(seq, at)] = self._session.rows(_MARK)
         return int(seq or 0), int(at or 0)
 
-    def next_due(self) -> Micros | None:
-        [(due,)] = self._session.rows(_NEXT_DUE)
+    def next_due(self, kinds: Sequence[str] = ()) -> Micros | None:
+        if kinds:
+            [(due,)] = self._session.rows(_NEXT_DUE_OF, kinds=self._session.array(sorted(kinds)))
+        else:
+            [(due,)] = self._session.rows(_NEXT_DUE)
         return None if due is None else int(due)
 
     def depth(self) -> tuple[int, int]:

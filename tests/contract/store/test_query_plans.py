@@ -41,6 +41,7 @@ QUERIES = {
     "approvals count": lambda tx: tx.approvals.count(ApprovalState.PENDING),
     "claim": lambda tx: tx.work.claim("plane", ["watch"], 5, 3),
     "next_due": lambda tx: tx.work.next_due(),
+    "next due of kinds": lambda tx: tx.work.next_due(["a", "b"]),
     "depth": lambda tx: tx.work.depth(),
     "lease": lambda tx: tx.leases.acquire("tick", "0", "plane", 5),
     "freezes": lambda tx: tx.freezes.active(),
