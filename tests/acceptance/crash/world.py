@@ -29,6 +29,8 @@ __all__ = ["AUTO", "Database", "Server", "Service", "World", "registry", "server
 ROOT = Path(__file__).resolve().parents[3]
 SETTINGS = {
     "FLEET_RECONCILER": "true",
+    "FLEET_REJECTED_HOLD_S": "0",  # what is rejected is asked again within the story
+    "FLEET_STORM_MIN": "100",  # everything may fall at once here
     "FLEET_RECONCILER_INTERVAL": "1",
     "FLEET_CONFIG_POLL_S": "0.2",
     "FLEET_ACTUATOR": "process",

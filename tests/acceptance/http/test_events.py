@@ -61,7 +61,7 @@ def test_an_alert_is_kept_answered_and_given_its_step(world: World) -> None:
     world.plane.tick("worker")
     kept = look.get(f"/events/{first['event_id']}").json()
     assert (kept["class"], kept["open"], kept["labels"]["token"]) == ("down", True, "***")
-    assert kept["remediation_log"][0]["step"] == "triage"
+    assert kept["remediation_log"][0]["kind"] == "triage"
     again = sending(world).post("/events", json=group(down)).json()
     assert (again["accepted"], again["duplicates"]) == (0, 1)
     assert again["events"][0] == {**first, "work_id": None}

@@ -51,6 +51,8 @@ WITHOUT_INPUT = {
         "/freeze",
         "/health",
         "/notify",
+        "/playbooks",
+        "/storm",
         "/plan",
         "/policy",
         "/recover",
