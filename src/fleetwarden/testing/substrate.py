@@ -314,6 +314,8 @@ class FakeSubstrate:
 
     def arrive(self) -> None:
         """Let everything that is on its way and due land now.  Called on every look; a test may call it between."""
+        if not self._wire:
+            return
         with self._lock:
             now = self._clock.monotonic()
             for parcel in [one for one in self._wire if one.due <= now]:

@@ -59,6 +59,9 @@ class Database(Protocol):
     def advance(self, seconds: float) -> None:
         """Let time pass where the database has the time."""
 
+    def let_go(self) -> None:
+        """The world is gone."""
+
 
 @dataclass(frozen=True)
 class Service:
@@ -150,6 +153,7 @@ class World:
     name: str = field(default_factory=lambda: secrets.token_hex(6))
     runs: int = 0
     killed_in: int = 0
+    closed: bool = False
 
     def __post_init__(self) -> None:
         self.config.mkdir(parents=True)
@@ -268,9 +272,13 @@ class World:
         raise AssertionError(f"in vain waited for: {what}\n{self.log()}")
 
     def close(self) -> None:
-        """End every process of this world, and remove what it wrote."""
+        """End every process of this world, and remove what it wrote.  Once is enough; again does nothing."""
+        if self.closed:
+            return
+        self.closed = True
         processes.end_all(self.name)
         shutil.rmtree(self.folder, ignore_errors=True)
+        self.database.let_go()
 
     def command(self, *words: str) -> subprocess.Popen[str]:
         """The product's own command in this world; read what it says, or let `plane` write it to the log."""
