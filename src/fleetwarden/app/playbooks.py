@@ -35,7 +35,7 @@ def register_playbook(
     """Answer critical and error events with a playbook of your own, in every plane that this process builds after it.
 
     `on`: `source:severity` or a source, one or several; the default playbook runs first all the same.  `playbook`: a
-    list of steps, or a function of the stored event, what was seen (None: look with a confirm step) and what this
+    list of steps, or a function of the stored event, what was last seen of its service (None: nothing) and what this
     playbook did so far, which returns the next step or `End`; it must be pure, since it is asked again after a crash.
     `services`: globs of names, none for all.  Of several that answer an event the first registered one does, and all of
     them come before `playbooks.yml`.  Raises Misconfigured.

@@ -39,7 +39,7 @@ class Remedies:
 
     def handlers(self) -> Mapping[str, Handler]:
         """Who does a step, by the kind of work; the steps of watches have a pass of their own."""
-        return {**self.events.handlers(), **self.playbooks.handlers()}
+        return self.playbooks.handlers()
 
     def subscriptions(self) -> Sequence[Subscription]:
         """What runs."""
