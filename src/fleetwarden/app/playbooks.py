@@ -11,7 +11,7 @@ from threading import Lock
 
 import msgspec
 
-from fleetwarden.adapters.files.playbooks import PlaybooksFile
+from fleetwarden.adapters.files.playbooks import PLAYBOOKS, PlaybooksFile
 from fleetwarden.app.identity import Caller, Role, require
 from fleetwarden.app.parts import Parts
 from fleetwarden.controllers.playbook_steps import PlaybookSteps
@@ -105,6 +105,10 @@ class Playbooks:
     def handlers(self) -> Mapping[str, Handler]:
         """Who does a step, by the kind of work."""
         return {TRIAGE: self._handler}
+
+    def warnings(self) -> list[str]:
+        """What an operator should know: a newer file that is not in force."""
+        return [f"{PLAYBOOKS} is rejected, the last good one stays in force: {one}" for one in self.file.problems]
 
     def listed(self, caller: Caller) -> dict[str, JsonValue]:
         """`{items: [{name, on, class, services, steps, where}], problems}`: this deployment's, then shipped ones."""

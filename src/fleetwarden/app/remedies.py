@@ -45,6 +45,10 @@ class Remedies:
         """What runs."""
         return [*self.watching.subscriptions(), *self.telling.subscriptions(), *self.events.subscriptions()]
 
+    def warnings(self) -> list[str]:
+        """What an operator should know of the files that are read here."""
+        return [*self.telling.views.warnings(), *self.playbooks.warnings()]
+
     def refresh(self) -> bool:
         """Look again at the files that are read here; returns whether what is in force changed."""
         changed = [self.telling.file.refresh(), self.playbooks.file.refresh()]
