@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fleetwarden.controllers.dependencies import dependencies_of
 from fleetwarden.controllers.escalating import escalate_to_people
 from fleetwarden.controllers.gate import Admission, Answer, Gate, rule_on
 from fleetwarden.controllers.reconciler import request_for
@@ -203,8 +204,7 @@ class PlaybookSteps:
     def _held(self, request: ActionRequest, service: Service, seen: ObservedService) -> Wait | End | None:
         """What holds the reconciler holds a playbook: dependencies, failures in a row, a person's no, freezes."""
         files, file = self._configuration.current(), self._configuration.freeze_file()
-        known = files.last_good_fleet.services
-        needed = [known[name] for name in service.depends_on if name in known]
+        needed = dependencies_of(service, files.last_good_fleet.services)
         around = self._sightings.look(needed).seen if needed else {}
 
         def read(tx: Tx) -> Wait | End | None:
