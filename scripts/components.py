@@ -81,6 +81,13 @@ COMPONENTS = {
             elsewhere="ip (iproute2) on PATH and the right to make network namespaces, which root has",
             find=network_namespaces,
         ),
+        Component(
+            name="alertmanager",
+            used_for="alerts of a real Prometheus by way of a real Alertmanager",
+            packages=("prometheus-alertmanager",),
+            elsewhere="alertmanager 0.25 or newer on PATH",
+            find=lambda: _on_path("prometheus-alertmanager") or _on_path("alertmanager"),
+        ),
     )
 }
 

@@ -23,6 +23,7 @@ from fleetwarden.domain.actions import ActionApproval, ActionRequest, LeaseFence
 from fleetwarden.domain.convergence import facts, still_needed, undecidable
 from fleetwarden.domain.fleet import ObservedService, Service
 from fleetwarden.domain.identifiers import Micros, show_id
+from fleetwarden.domain.intent_requests import stands_for_intent
 from fleetwarden.domain.lifecycles import ApprovalState, IntentState, OutboxState
 from fleetwarden.domain.policy import Ruling
 from fleetwarden.ports.configuration import Configuration
@@ -101,7 +102,7 @@ def commit_one(
     )
     if why is not None:
         return Recheck(fate=Fate.WAITS, reason=why, record=record)
-    if record.request.source == Source.AUTOSCALER:
+    if stands_for_intent(record.request):
         return _intent_again(tx, record, service, observed, plan, configuration, freeze_file, fence, limits)
     controllers = record.request.source not in (Source.OPERATOR, Source.API)
     if controllers and observed is not None and (why := touched(tx, service, observed)) is not None:

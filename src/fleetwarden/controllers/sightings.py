@@ -12,6 +12,7 @@ from threading import Lock
 
 import structlog
 
+from fleetwarden.controllers.event_sight import told_by_events
 from fleetwarden.domain.errors import FleetError
 from fleetwarden.domain.fleet import ObservedService, Service
 from fleetwarden.domain.identifiers import SECOND, Micros
@@ -27,7 +28,10 @@ SLOW_MIN_S = 10.0  # an observer that took no longer is not slow, however short 
 
 class Look:
     """One look: when it began (store time), what was seen, which observers failed, why, and with what error, and which
-    answered too slowly, in words."""
+    answered too slowly, in words.
+
+    `told` is what events say of services that were not seen: a status, and no evidence of counts or versions.
+    """
 
     def __init__(
         self,
@@ -35,13 +39,19 @@ class Look:
         seen: Mapping[str, ObservedService],
         failed: Mapping[str, str],
         errors: Mapping[str, str] = {},
+        told: Mapping[str, ObservedService] = {},
         slow: Mapping[str, str] = {},
     ) -> None:
+        self.told = told
         self.at = at
         self.seen = seen
         self.failed = failed
         self.errors = errors
         self.slow = slow
+
+    def of(self, name: str) -> ObservedService | None:
+        """What is known of a service's state: as it was seen, else as events tell."""
+        return self.seen.get(name) or self.told.get(name)
 
 
 class Sightings:
@@ -102,11 +112,22 @@ class Sightings:
                 known = seen.get(name)
                 if known is None or answer.observed_at > known.observed_at:
                     seen[name] = answer
+        served = {substrate for observer in self.observers for substrate in observer.substrates}
+        told = self._told_of([one for one in services if one.name not in seen and one.substrate not in served], at)
         with self._lock:
             for one in services:
-                if one.name in seen:
-                    self._last[one.name] = seen[one.name]
-        return Look(at, seen, failed, errors, slow)
+                if (known := seen.get(one.name) or told.get(one.name)) is not None:
+                    self._last[one.name] = known
+        return Look(at, seen, failed, errors, told, slow)
+
+    def _told_of(self, unseen: Sequence[Service], at: Micros) -> Mapping[str, ObservedService]:
+        """What events say of services that nothing looks at; where an observer is blind, nothing else fills in.
+
+        Raises StoreUnavailable.
+        """
+        if not unseen:
+            return {}
+        return self._store.read(lambda tx: told_by_events(tx, unseen, at - self._max_age))
 
     def _monotonic(self) -> float:
         return 0.0 if self._clock is None else self._clock.monotonic()
@@ -136,7 +157,11 @@ class Sightings:
         return {one.name: one.substrates for one in self.observers if one.substrates & used}
 
     def look_at(self, service: Service) -> ObservedService | None:
-        """One service, now."""
+        """One service, now: as it is seen or else, where nothing looks at it, as events tell."""
+        return self.look([service]).of(service.name)
+
+    def seen(self, service: Service) -> ObservedService | None:
+        """One service, now, by direct evidence alone: what an outcome is settled by."""
         return self.look([service]).seen.get(service.name)
 
     def last(self) -> Mapping[str, ObservedService]:

@@ -267,3 +267,27 @@ def test_python_m_is_the_same_program(world: World) -> None:
     ran = world.shell("python -m fleetwarden status")
     assert ran.code == 1
     assert "→ start one: python -m fleetwarden up" in ran.err
+
+
+@pytest.mark.req("POL-15", "RUN-5")
+def test_a_storm_is_shown_denied_and_closed_by_a_person(world: World) -> None:
+    names = ("one", "two", "three")
+    services = "".join(f"  - {{name: {name}, process: {{command: [sleep, '600']}}}}\n" for name in names)
+    world.write("fleet.yml", f"version: 1\nservices:\n{services}")
+    world.write("policy.yml", AUTO)
+    world.up(until="Try:")
+    eventually(lambda: world.ask("/status")["services_by_status"]["up"] == 3)
+    assert world.run("storm").out.strip() == "no storm"
+    pids = [pid for name in names for pid in world.pids(name)]
+    world.run("freeze", "on", "--reason", "all three fall in one look")
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    eventually(lambda: world.json("storm")["open"] != [])
+    world.run("freeze", "off")
+    eventually(lambda: "denied, a storm since" in world.run("explain", "two").out)
+    assert "3 of 3 services of the fleet are sick" in world.run("status").out
+    assert "storm clear" in world.run("explain", "two").out
+    assert world.run("storm", "clear").code == 2  # without a reason
+    assert world.run("storm", "clear", "--reason", "power is back").code == 0
+    eventually(lambda: world.ask("/status")["services_by_status"]["up"] == 3)
+    assert world.run("storm").out.strip() == "no storm"
