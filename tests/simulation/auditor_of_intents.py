@@ -21,7 +21,11 @@ MOVES = {
     "executed": {"observed", "failed"},
     "observed": {"verified", "failed"},
 }
-BEGINS = {"scale": {"proposed", "intent_accepted"}, "override": {"superseded"}}
+BEGINS = {
+    "scale": {"proposed", "intent_accepted"},
+    "rollback": {"proposed", "intent_accepted"},
+    "override": {"superseded"},
+}
 LIVE = ("proposed", "intent_accepted", "recovery_pending")
 ENDS = ("verified", "failed", "rejected", "superseded", "simulated")
 MADE = ("executed", "observed", "verified", "failed")
@@ -37,10 +41,11 @@ Rows = Mapping[int, dict[str, Any]]
 
 
 class IntentsAuditor:
-    """`find` takes a sentence for what is wrong."""
+    """`find` takes a sentence for what is wrong; `judge_rollback` holds one that goes back against the watches."""
 
-    def __init__(self, find: Callable[[str], None]) -> None:
+    def __init__(self, find: Callable[[str], None], judge_rollback: Callable[..., None]) -> None:
         self._find = find
+        self._judge_rollback = judge_rollback
         self._blocks: dict[str, Mapping[str, Any]] = {}
         self.rows: dict[int, dict[str, Any]] = {}
         self._latest: dict[str, int] = {}  # service → its newest revision
@@ -110,7 +115,7 @@ class IntentsAuditor:
         """A transaction is over: what it wrote of intents has to fit together, and to what stands beside it."""
         fresh, self._fresh = self._fresh, []
         for row, before in fresh:
-            if not before and row["operation"] == "scale":
+            if not before and row["operation"] in ("scale", "rollback"):
                 self._judge_put(row, commit["plane"], decisions, leases)
             if row["state"] != before and row["state"] in ("observed", "verified"):
                 self._judge_look(row, before, looks)
@@ -126,9 +131,9 @@ class IntentsAuditor:
                 self._find(f"{service} has more than one open intent: {', '.join(names)}")
 
     def decided(self, row: Mapping[str, Any]) -> None:
-        """A decision for the autoscaler, at the end of its transaction."""
+        """A decision for what follows load, at the end of its transaction."""
         if row["verdict"] != "deny" and not any(one["decision_seq"] == row["seq"] for one in self.rows.values()):
-            self._find(f"D-{row['seq']} was decided for the autoscaler, and no intent was put with it")
+            self._find(f"D-{row['seq']} was decided for what follows load, and no intent was put with it")
 
     def _judge_put(
         self, row: dict[str, Any], plane: str, decisions: Rows, leases: Mapping[tuple[str, str], Mapping[str, Any]]
@@ -148,7 +153,9 @@ class IntentsAuditor:
             self._find(f"{name} was put by a fenced-out holder")
         observed, desired = intent["observed_replicas"], row["desired"]
         self._judge_bounds(name, service, observed, desired, "when it was put")
-        if desired < observed:
+        if row["operation"] == "rollback":
+            self._judge_rollback(name, row, low=block["low"], high=block["high"])
+        elif desired < observed:
             self._judge_samples(name, service, plane, evidence=observed <= block["high"])
 
     def _judge_bounds(self, name: str, service: str, there: int, desired: int, when: str) -> None:
@@ -215,7 +222,7 @@ class IntentsAuditor:
             return
         if request["source"] == "reconciler":
             self._judge_override(name, target, record["started_at"])
-        if request["source"] == "autoscaler":
+        if request["source"] in ("autoscaler", "deploy_watch"):
             self._judge_native(name, record, request)
 
     def _judge_override(self, name: str, target: str, at: int) -> None:
