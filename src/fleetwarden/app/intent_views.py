@@ -117,12 +117,20 @@ class Lineages:
             "approval": None if approval is None else views.approval(approval),
             "outbox": None if record is None else views.record(record),
             "executions": [views.execution(one) for one in executions],
-            "observations": {name: _time(value) for name, value in plain(row.convergence).items()},
+            "observations": _observations(row),
             "outcome": _outcome(row),
             "watch": watch,
             "notifications": notices,
             "contract": _contract(tx, row),
         }
+
+
+def _observations(row: IntentRow) -> dict[str, JsonValue]:
+    """What observers, and before them ticks, have said of it, with times as people read them."""
+    told = {name: _time(value) for name, value in plain(row.convergence).items()}
+    if row.convergence.want is not None:
+        told["want"] = {name: _time(value) for name, value in plain(row.convergence.want).items()}
+    return told
 
 
 def _time(value: JsonValue) -> JsonValue:
