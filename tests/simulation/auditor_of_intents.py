@@ -250,6 +250,11 @@ class IntentsAuditor:
             record["key"],
         ):
             self._find(f"{name} is not what I-{row['seq']} asks for")
+        want = (json.loads(row["convergence"]) if isinstance(row["convergence"], str) else row["convergence"]).get(
+            "want"
+        )
+        if row["approval_seq"] is not None and want is not None and want.get("against_since") is not None:
+            self._find(f"{name} carries out I-{row['seq']}, a granted question that load does not ask any more")
         if block["paused"]:
             self._find(f"{name} scales {target}, whose scaling is paused")
         there = request["evidence"]["facts"]["total"]

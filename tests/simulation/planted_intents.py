@@ -15,6 +15,7 @@ from unittest.mock import patch
 import msgspec
 
 from fleetwarden.controllers import (
+    approvals,
     autoscaler,
     autoscaler_sight,
     autoscaler_wishes,
@@ -25,6 +26,7 @@ from fleetwarden.controllers import (
     intent_moves,
     intent_putting,
     intent_recheck,
+    open_questions,
     recheck,
 )
 from fleetwarden.domain import convergence
@@ -315,6 +317,60 @@ class PausedIsScaled(OnLoad):
                     load.declare(service, "pause")
 
 
+class LateYes(OnLoad):
+    name = "a yes counts although load does not ask for it any more (grant and re-check)"
+    tilt = ASKED
+    change = RESTLESS
+
+    def weaken(self, history: History) -> None:
+        self.history = history
+        for owner in (approvals, intent_recheck):
+            self.replace(owner, "evidence_gone", ignore)
+
+    def before(self, name: str, store: SimStore) -> None:
+        """Somebody says yes to what load does not ask any more."""
+        super().before(name, store)
+        history = self.history
+        if name == "commit_1" or history.calm:
+            return
+        for row in questions(history):
+            want = row.convergence.want
+            if row.approval_seq is not None and want is not None and want.against_since is not None:
+                seq = row.approval_seq
+                approval = history.engine.read(lambda tx, seq=seq: tx.approvals.get(seq))
+                if approval.status is ApprovalState.PENDING and self.chance.random() < 0.3:
+                    plane = self.chance.choice(history.planes)
+                    history.people.spawn(plane, "grant", partial(history.people.grant, plane, approval, "carol"))
+
+
+class WithdrawnIsCarriedOut(OnLoad):
+    name = "a withdrawn question leaves its approval open"
+    tilt = ASKED
+    change = RESTLESS
+
+    def weaken(self, history: History) -> None:
+        self.history = history
+
+        def forgetful(tx: Tx, row: IntentRow, why: str) -> IntentRow:
+            return tx.intents.move(row, IntentState.SUPERSEDED, note=why)
+
+        self.replace(open_questions, "supersede", forgetful)
+
+    def before(self, name: str, store: SimStore) -> None:
+        """Somebody pauses what a person is asked about."""
+        super().before(name, store)
+        load = self.history.load
+        if name == "put_intents" and not self.history.calm:
+            for row in questions(self.history):
+                if not load.blocks[row.intent.service].paused:
+                    load.declare(row.intent.service, "pause")
+
+
+def questions(history: History) -> Sequence[IntentRow]:
+    """What waits for a person."""
+    return history.engine.read(lambda tx: tx.intents.in_state(IntentState.PROPOSED))
+
+
 # -------------------------------------------------------------------------------------------------- its end
 class RefusedStaysAccepted(OnLoad):
     name = "an accepted intent that policy refuses is not ended (by the re-check, or by its age)"
@@ -471,6 +527,8 @@ INTENTS: Sequence[Callable[[], Planted]] = (
     NoCooldown,
     NoBoundsAtCommit1,
     PausedIsScaled,
+    LateYes,
+    WithdrawnIsCarriedOut,
     RefusedStaysAccepted,
     EndsWithoutItsApproval,
     WithdrawnWithoutItsIntent,
