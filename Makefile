@@ -42,7 +42,7 @@ bench-deps: venv-dev ## policy engines of others, to run beside ours in `make be
 	@$(BIN)/python -m pip --quiet --disable-pip-version-check install --require-hashes --requirement requirements-bench.lock
 
 lock: ## resolve what pyproject.toml asks for (needs uv; LOCK=--upgrade for the newest): hashes, no addresses
-	UV_PYTHON_DOWNLOADS=never $(UV) pip compile pyproject.toml --extra postgres --group build --universal \
+	UV_PYTHON_DOWNLOADS=never $(UV) pip compile pyproject.toml --extra postgres --extra notify --group build --universal \
 	  --python-version 3.11 --generate-hashes --annotation-style line $(LOCK) --custom-compile-command "make lock" \
 	  --quiet --output-file requirements.lock
 	UV_PYTHON_DOWNLOADS=never $(UV) pip compile pyproject.toml --extra dev --group build --universal \

@@ -1,8 +1,9 @@
 """A load generator: puts waves of jobs into the worker's queue, and tells the plane how many wait there.
 
 Each wave is `--jobs` jobs within ten seconds, then it is quiet until `--every` seconds are over.  How many jobs wait
-is pushed every two seconds with a token that may do nothing else (role ingest); the first start makes that token with
-the admin token that `make up` keeps in the data folder.  PLANE says where the plane answers.
+is pushed every two seconds with a token that may do nothing else (role ingest).  Where the plane answers, and that
+token, it asks of the `fleetwarden` command (FLEETWARDEN names another): so nothing is ever sent to a stranger who
+listens on the plane's port.
 """
 
 import argparse
@@ -10,6 +11,7 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 import urllib.error
@@ -24,38 +26,62 @@ KEPT = HERE / "data" / "load.token"
 PUSH_EVERY_S = 2.0
 WAVE_S = 10.0
 NAME = "quickstart-load"
+FLEETWARDEN = os.environ.get("FLEETWARDEN", "fleetwarden")
 
 
-def call(method: str, path: str, token: str, body: dict | None = None) -> dict:
-    """One request to the plane.  Raises OSError (HTTPError for a refusal)."""
-    plane = os.environ.get("PLANE", "http://127.0.0.1:8800")
-    request = urllib.request.Request(
-        f"{plane}/api/fleet{path}",
-        data=None if body is None else json.dumps(body).encode(),
-        headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
-        method=method,
-    )
-    with urllib.request.urlopen(request, timeout=5) as answer:
-        return json.loads(answer.read() or b"{}")
+def ask(*words: str) -> str:
+    """One answer of the `fleetwarden` command about this fleet.  Raises OSError with what it said."""
+    asked = [FLEETWARDEN, *words, "--config", str(HERE)]
+    done = subprocess.run(asked, check=False, capture_output=True, text=True, timeout=30)
+    if done.returncode:
+        raise OSError(done.stderr.strip() or f"{words[0]} ended with {done.returncode}")
+    return done.stdout.strip()
 
 
-def own_token(*, fresh: bool) -> str:
-    """The token that may push, made anew if it is not known any more."""
-    if KEPT.exists() and not fresh:
-        return KEPT.read_text().strip()
-    admin = Path(os.environ.get("ADMIN_TOKEN_FILE", HERE.parent.parent / ".fleetwarden" / "admin.token"))
-    secret = admin.read_text().strip()
-    with contextlib.suppress(urllib.error.HTTPError):  # there was none
-        call("DELETE", f"/tokens/{NAME}", secret)
-    made = call("POST", "/tokens", secret, {"name": NAME, "roles": ["ingest"]})
-    with os.fdopen(os.open(KEPT, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(made["secret"])
-    return str(made["secret"])
+class Plane:
+    """The plane of this fleet: where it answers, and a token that may do nothing but push."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.token = KEPT.read_text().strip() if KEPT.exists() else ""
+
+    def push(self, sample: dict) -> None:
+        """Tell it one sample.  Raises OSError: then the address, or the token, is asked for again next time."""
+        try:
+            self.url = self.url or ask("status", "--address")
+            self.token = self.token or self._made()
+            self._post(sample)
+        except urllib.error.HTTPError as error:
+            if error.code == 401:
+                self.token = ""
+            raise
+        except OSError:
+            self.url = ""
+            raise
+
+    def _post(self, sample: dict) -> None:
+        request = urllib.request.Request(
+            f"{self.url}/api/fleet/signals",
+            data=json.dumps({"samples": [sample]}).encode(),
+            headers={"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"},
+            method="POST",
+        )
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            answer.read()
+
+    @staticmethod
+    def _made() -> str:
+        with contextlib.suppress(OSError):  # there was none
+            ask("token", "revoke", NAME)
+        secret = json.loads(ask("token", "create", NAME, "--role", "ingest", "--json"))["secret"]
+        with os.fdopen(os.open(KEPT, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(secret)
+        return str(secret)
 
 
-def push(waiting: int) -> None:
-    """Tell the plane how many jobs wait."""
-    sample = {
+def sample_of(waiting: int) -> dict:
+    """How many jobs wait, as the plane wants to be told."""
+    return {
         "source": NAME,
         "service": "worker",
         "kind": "queue",
@@ -64,12 +90,6 @@ def push(waiting: int) -> None:
         "unit": "jobs",
         "sampled_at": datetime.now(UTC).isoformat(),
     }
-    try:
-        call("POST", "/signals", own_token(fresh=False), {"samples": [sample]})
-    except urllib.error.HTTPError as error:
-        if error.code != 401:
-            raise
-        call("POST", "/signals", own_token(fresh=True), {"samples": [sample]})
 
 
 def put_job() -> None:
@@ -87,6 +107,7 @@ def main() -> None:
     options = arguments.parse_args()
     QUEUE.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    plane = Plane()
     begun, told, put = time.monotonic(), 0.0, 0
     print(f"load: {options.jobs} jobs every {options.every:g} s", flush=True)
     while True:
@@ -101,8 +122,8 @@ def main() -> None:
             told = now
             waiting = len(list(QUEUE.glob("*.json")))
             try:
-                push(waiting)
-            except OSError as error:  # the plane starts, or ends: the next one comes in two seconds
+                plane.push(sample_of(waiting))
+            except (OSError, subprocess.TimeoutExpired) as error:  # the plane starts, or ends: again in two seconds
                 print(f"{waiting} jobs wait, and the plane was not told: {error}", flush=True)
         time.sleep(0.2)
 

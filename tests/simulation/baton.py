@@ -84,9 +84,6 @@ class Task:
         self.waits_for: Event | None = None  # … or for this, whatever comes first
         self.at = "start"
 
-    def ready(self, now: Micros) -> bool:
-        return self.asleep_until <= now or (self.waits_for is not None and self.waits_for.is_set())
-
 
 class Baton:
     """Runs tasks one at a time.
@@ -211,18 +208,26 @@ class Baton:
     def _choose(self) -> Task | None:
         """The next holder, by the seed; if all wait, time leaps to the first that need not wait any more."""
         now = self.clock.elapsed
-        ready = [one for one in self._tasks if not one.done and one.ready(now)]
+        ready = self._ready(now)
         if not ready:
             self._idle()
-            ready = [one for one in self._tasks if not one.done and one.ready(now)]
+            ready = self._ready(now)
         if not ready:
             times = [one.asleep_until for one in self._tasks if not one.done]
             if not times:
                 self.failures.append("nobody is left to run")
                 return None
             self.clock.elapsed = now = min(times)
-            ready = [one for one in self._tasks if not one.done and one.ready(now)]
+            ready = self._ready(now)
         return ready[int(self.rng.random() * len(ready))] if len(ready) > 1 else ready[0]
+
+    def _ready(self, now: Micros) -> list[Task]:
+        """Who could run at this time.  Asked at every step of every history, so written out."""
+        return [
+            one
+            for one in self._tasks
+            if not one.done and (one.asleep_until <= now or ((event := one.waits_for) is not None and event.is_set()))
+        ]
 
     def _life(self, task: Task, run: Callable[[], object]) -> None:
         task.turn.acquire()

@@ -11,9 +11,10 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from fleetwarden.adapters.substrates.dry_run import DryRunActuator
-from fleetwarden.controllers import autoscaler, deploy_watch
+from fleetwarden.controllers import autoscaler
 from fleetwarden.controllers.approvals import WORK_KIND as APPROVED_ACTION
 from fleetwarden.controllers.approvals import ApprovalDesk
+from fleetwarden.controllers.deploy_watch import CADENCE as WATCHES
 from fleetwarden.controllers.executor import CADENCE as EXECUTOR
 from fleetwarden.controllers.executor import Executor, ExecutorLimits
 from fleetwarden.controllers.gate import Gate
@@ -36,6 +37,7 @@ from fleetwarden.ports.stores import Store, StoreHealth, Tx
 from fleetwarden.testing import FakeIds
 from tests.simulation.load import SimSignals, declared
 from tests.simulation.trace import MARKER
+from tests.simulation.watching import watches_of
 
 if TYPE_CHECKING:
     from tests.simulation.history import History
@@ -193,14 +195,15 @@ class SimPlane:
             actions_max=4,
         )
         carry_out = self.readiness.gated(self.desk.carry_out)
-        handlers = {APPROVED_ACTION: carry_out, deploy_watch.WORK_KIND: deploy_watch.end_watch}
-        self.worker = Worker(store, handlers, holder=name, lease_s=30.0)
+        self.worker = Worker(store, {APPROVED_ACTION: carry_out}, holder=name, lease_s=30.0)
+        self.watches = watches_of(self)
         poll_s = history.plan.poll_s
         self.subscriptions = [
             Subscription(name=EXECUTOR, interval_s=poll_s, run=self._execute),
             Subscription(name="worker", interval_s=poll_s, run=lambda _: self.worker.run(), leased=False),
             Subscription(name="observation", interval_s=INTERVAL_S, run=self._observe, leased=False),
             Subscription(name=RECONCILER, interval_s=INTERVAL_S, run=self._reconcile),
+            Subscription(name=WATCHES, interval_s=poll_s, run=self._watch),
             *self._autoscaling(),
         ]
         self.loop = Loop(
@@ -257,6 +260,10 @@ class SimPlane:
     def _reconcile(self, fence: LeaseFence | None) -> object:
         assert fence is not None
         return self.reconciler.run(fence)
+
+    def _watch(self, fence: LeaseFence | None) -> object:
+        assert fence is not None
+        return self.watches.run(fence)
 
     def _scale(self, fence: LeaseFence | None) -> object:
         assert fence is not None

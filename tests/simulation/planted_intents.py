@@ -30,7 +30,7 @@ from fleetwarden.controllers import (
     recheck,
 )
 from fleetwarden.domain import convergence
-from fleetwarden.domain.actions import Tier
+from fleetwarden.domain.actions import ActionApproval, Tier
 from fleetwarden.domain.cooldown import CooldownState, CooldownView
 from fleetwarden.domain.fleet import Mode
 from fleetwarden.domain.lifecycles import ApprovalState, IntentState
@@ -337,7 +337,7 @@ class LateYes(OnLoad):
             want = row.convergence.want
             if row.approval_seq is not None and want is not None and want.against_since is not None:
                 seq = row.approval_seq
-                approval = history.engine.read(lambda tx, seq=seq: tx.approvals.get(seq))
+                approval = approval_of(history, seq)
                 if approval.status is ApprovalState.PENDING and self.chance.random() < 0.3:
                     plane = self.chance.choice(history.planes)
                     history.people.spawn(plane, "grant", partial(history.people.grant, plane, approval, "carol"))
@@ -369,6 +369,10 @@ class WithdrawnIsCarriedOut(OnLoad):
 def questions(history: History) -> Sequence[IntentRow]:
     """What waits for a person."""
     return history.engine.read(lambda tx: tx.intents.in_state(IntentState.PROPOSED))
+
+
+def approval_of(history: History, seq: int) -> ActionApproval:
+    return history.engine.read(lambda tx: tx.approvals.get(seq))
 
 
 # -------------------------------------------------------------------------------------------------- its end

@@ -240,8 +240,8 @@ def test_an_override_is_no_reason_to_keep_an_entry_that_is_rejected() -> None:
         ("{name: web, depends_on: [1]}", "depends_on: 1 is a whole number"),
         ("{name: web, owner: two words}", "owner: 'two words' is no name"),
         ("{name: web, owner: [dba]}", "owner"),
-        ("{name: web, match: []}", "'match' is not supported yet"),
-        ("{name: web, watch: {}}", "'watch' is not supported yet"),
+        ("{name: web, match: []}", "match: an empty list"),
+        ("{name: web, watch: 7}", "watch"),
         ("{name: web, unit: []}", "unit: a list is a list, a mapping such as {pool: default, headroom: 0} is needed"),
         ("{name: web, unit: {pol: a}}", "unknown key 'pol' (did you mean 'pool'?)"),
         ("{name: web, unit: {headroom: -1}}", "unit.headroom: -1 is out of range"),
@@ -419,7 +419,8 @@ def test_an_undeclared_group_names_the_close_one() -> None:
     ("groups", "reason"),
     [
         ("{web: {mode: liv}}", "mode: \"liv\" is none of observe, dry_run, live (did you mean 'live'?)"),
-        ("{web: {min_healthy: 1}}", "'min_healthy' is not supported yet"),
+        ("{web: {min_healthy: -1}}", "min_healthy"),
+        ("{web: {min_healthy: many}}", "min_healthy"),
         ("{web: live}", 'group web: "live" is text'),
         ("{web: {}, web: {}}", "group 'web' stands here twice"),
     ],
@@ -646,3 +647,10 @@ def test_whatever_stands_in_the_files_the_answer_is_a_fleet_with_every_mistake_n
         for service in found.services.values():
             assert 0 <= service.replicas <= 100_000
             assert service.process is None or service.process.command
+
+
+@pytest.mark.req("POL-15")
+def test_a_group_says_how_many_of_its_services_must_stay_healthy() -> None:
+    found = fleet("version: 1\ngroups: {web: {min_healthy: 2}, db: {}}\nservices:\n- {name: a, group: web}\n")
+    assert found.problems == ()
+    assert found.min_healthy == {"web": 2}

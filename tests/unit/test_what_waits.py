@@ -10,7 +10,8 @@ import pytest
 from fleetwarden.app.bootstrap import Plane
 from fleetwarden.app.identity import local_admin
 from fleetwarden.app.settings import load_settings
-from fleetwarden.controllers.loop import SLOW_MIN_S
+from fleetwarden.controllers.sightings import SLOW_MIN_S
+from fleetwarden.domain.actions import LeaseFence
 from fleetwarden.domain.health import FleetHealthEvidence, HealthStatus
 from fleetwarden.testing import Answer, Delivery, FakeClock, FakeSubstrate
 
@@ -107,18 +108,38 @@ def test_a_deployments_own_judgement_of_health_holds_everything(tmp_path: Path) 
 
 
 @pytest.mark.req("HLT-1")
-def test_a_pass_that_takes_longer_than_its_interval_makes_the_plane_degraded_until_one_does_not(world: World) -> None:
+def test_an_observer_that_is_slow_makes_the_plane_degraded_until_it_is_not(world: World) -> None:
     world.fake._at = lambda point: world.clock.advance(SLOW_MIN_S + 2) if point == "observe" else None
     world.plane.tick("fleet_reconciler")
     world.plane.tick("supervision")
     envelope, ready = world.plane.fleet.health()
     assert (envelope["status"], ready) == ("degraded", False)
-    slow = envelope["dependencies"]["controller:fleet_reconciler"]
+    slow = envelope["dependencies"]["observer:fake-injected"]
     assert slow["error_class"] == "slow"
     world.fake._at = lambda _: None
     world.plane.tick("fleet_reconciler")
     world.plane.tick("supervision")
     assert world.plane.fleet.health()[1]
+
+
+@pytest.mark.req("HLT-1", "REC-4")
+def test_a_slow_pass_whose_observers_were_quick_is_named_and_holds_nothing(world: World) -> None:
+    """It has ended, and what it rests on has ages and deadlines of its own: the next repair does not wait for it."""
+    run = world.plane.reconciler.run
+
+    def slowly(fence: LeaseFence) -> object:
+        world.clock.advance(SLOW_MIN_S + 2)
+        return run(fence)
+
+    world.plane.reconciler.run = slowly  # type: ignore[method-assign, assignment]
+    world.plane.tick("fleet_reconciler")
+    world.plane.tick("supervision")
+    assert world.plane.fleet.health()[1]
+    [told] = [one for one in world.plane.diagnosis.examine(local_admin())["findings"] if "is slow" in one["told"]]
+    assert (told["level"], told["told"].split(" took")[0]) == ("warning", "fleet_reconciler is slow: its last pass")
+    world.fake.crash("db", 0)
+    world.round()
+    assert world.fake.instances("db") == {0: True}
 
 
 @pytest.mark.req("HLT-1")

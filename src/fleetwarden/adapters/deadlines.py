@@ -18,12 +18,14 @@ from fleetwarden.domain.actions import ActionRequest, Outcome
 from fleetwarden.domain.errors import NotCalled, Retryable
 from fleetwarden.domain.fleet import ObservedService, Service
 from fleetwarden.domain.identifiers import Micros
+from fleetwarden.domain.notify_file import Target
 from fleetwarden.ports.actuation import ActuationCall, FleetActuator
 from fleetwarden.ports.evidence import EvidenceSource, InstanceEvidence
+from fleetwarden.ports.notices import Channel, Message
 from fleetwarden.ports.observation import FleetObserver
-from fleetwarden.ports.system import Clock
+from fleetwarden.ports.system import Clock, Notice, Notifier
 
-__all__ = ["DeadlineActuator", "DeadlineEvidence", "DeadlineObserver"]
+__all__ = ["DeadlineActuator", "DeadlineChannel", "DeadlineEvidence", "DeadlineNotifier", "DeadlineObserver"]
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -192,3 +194,74 @@ class DeadlineEvidence:
         with self._lock:
             call.ended = True
             self._abandoned.discard(call)
+
+
+class DeadlineChannel:
+    """A Channel whose messages end: one that does not is given up, and may still arrive.
+
+    `bound_s`: how long one message may take.  `abandoned_max`: with so many given-up ones of a target still running no
+    further one is begun for it, so that a target that hangs costs a bounded number of threads, and no other target any.
+    """
+
+    def __init__(self, clock: Clock, inner: Channel, *, bound_s: float = 10.0, abandoned_max: int = 2) -> None:
+        self._clock = clock
+        self._inner = inner
+        self._bound_s = bound_s
+        self._abandoned_max = abandoned_max
+        self._lock = Lock()
+        self._abandoned: dict[str, set[_Call[None]]] = {}
+
+    def send(self, target: Target, message: Message) -> None:
+        """See Channel; raises Retryable for a message that did not come back in time."""
+        with self._lock:
+            hanging = len(self._abandoned.get(target.name, ()))
+        if hanging >= self._abandoned_max:
+            raise Retryable(f"{target.name} has {hanging} messages hanging", code="deadline")
+        running = _Call(
+            f"message-{target.name}",
+            lambda: self._inner.send(target, message),
+            lambda call: self._end(target.name, call),
+        )
+        try:
+            running.start()
+        except RuntimeError as error:
+            raise Retryable(f"no thread is left for a message to {target.name}: {error}") from error
+        if self._clock.wait(running.done, self._bound_s):
+            running.answer()
+            return
+        with self._lock:
+            if not running.ended:
+                self._abandoned.setdefault(target.name, set()).add(running)
+        raise Retryable(f"{target.name} did not answer within {self._bound_s:g} s", code="deadline")
+
+    def _end(self, name: str, call: _Call[None]) -> None:
+        with self._lock:
+            call.ended = True
+            self._abandoned.get(name, set()).discard(call)
+
+
+class DeadlineNotifier:
+    """A Notifier whose notices end: one that does not come back in time was not delivered, and is told again.
+
+    No further notice is begun while a given-up one still runs.
+    """
+
+    def __init__(self, clock: Clock, inner: Notifier, *, bound_s: float = 10.0) -> None:
+        self._clock = clock
+        self._inner = inner
+        self._bound_s = bound_s
+        self._hanging: _Call[bool] | None = None
+        self.name = inner.name
+
+    def notify(self, notice: Notice) -> bool:
+        """See Notifier."""
+        if self._hanging is not None and not self._hanging.done.is_set():
+            return False
+        running = _Call(f"notify-{self.name}", lambda: self._inner.notify(notice), lambda _: None)
+        running.start()
+        if self._clock.wait(running.done, self._bound_s):
+            self._hanging = None
+            return running.answer()
+        self._hanging = running
+        log.warning("notice given up", notifier=self.name)
+        return False

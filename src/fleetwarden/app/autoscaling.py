@@ -86,7 +86,7 @@ class Autoscaling:
             max_age_s=settings.intent_max_age_s,
             skew_s=settings.ledger_skew_s,
         )
-        self.reactive = Reactive(store, wakes)
+        self.reactive = Reactive(store, wakes, ticks=lambda: self.autoscaler.ticks)
         file = self.sources.file
         document = self.sources.document
         intake = SignalIntake(store, configuration, document, self.sources.authenticator, taken=self.reactive.pushed)
@@ -98,6 +98,8 @@ class Autoscaling:
             live=self.standing,
             problems=lambda: file.problems,
             stays=lambda: file.stays,
+            declared=self.sources.declared,
+            rejections=lambda: dict(intake.rejections),
         )
 
     def operations(self) -> tuple[Signals, Lineages, ShadowReports]:

@@ -12,18 +12,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 import structlog
 
-import fleetwarden
 from fleetwarden.adapters.deadlines import DeadlineActuator, DeadlineObserver
 from fleetwarden.adapters.files.checkpoints import CheckpointFile
 from fleetwarden.adapters.notify import JournalNotifier
 from fleetwarden.adapters.substrates.dry_run import DryRunActuator
 from fleetwarden.adapters.system import SystemClock, SystemIds
-from fleetwarden.app import first_token, substrates
+from fleetwarden.app import first_token, plugins, substrates
 from fleetwarden.app.administration import Administration
 from fleetwarden.app.approving import Approving
 from fleetwarden.app.autoscaling import Autoscaling, intent_limits, patience_of
 from fleetwarden.app.diagnosis import Diagnosis
 from fleetwarden.app.explaining import Explaining
+from fleetwarden.app.facts import plane_facts
 from fleetwarden.app.fleet_views import FleetViews, PlaneFacts
 from fleetwarden.app.history import History
 from fleetwarden.app.identity import Caller, authenticate, authenticate_digest
@@ -36,12 +36,13 @@ from fleetwarden.app.neighbours import neighbours_of
 from fleetwarden.app.offline import Offline, configuration_of, evidence_age_s
 from fleetwarden.app.planning import Planning
 from fleetwarden.app.proposing import Proposing
+from fleetwarden.app.remedies import Remedies
 from fleetwarden.app.settings import Settings
 from fleetwarden.app.stopping import Stopping
 from fleetwarden.app.storage import EpochOperations, open_migrated
+from fleetwarden.app.storms import condition_of
 from fleetwarden.app.version_views import VersionViews
 from fleetwarden.app.wishes import Wishes
-from fleetwarden.controllers import deploy_watch
 from fleetwarden.controllers.approvals import WORK_KIND as APPROVED_ACTION
 from fleetwarden.controllers.approvals import ApprovalDesk
 from fleetwarden.controllers.capturing import Capturing
@@ -52,8 +53,6 @@ from fleetwarden.controllers.expiry import Expiry
 from fleetwarden.controllers.gate import Gate
 from fleetwarden.controllers.intent_authorising import IntentAuthorising
 from fleetwarden.controllers.loop import Loop, Subscription
-from fleetwarden.controllers.messenger import CADENCE as NOTIFIER
-from fleetwarden.controllers.messenger import Messenger
 from fleetwarden.controllers.publishing import CADENCE as HOST_OBSERVER
 from fleetwarden.controllers.publishing import published_elsewhere
 from fleetwarden.controllers.push import CADENCE as PUSH
@@ -75,7 +74,7 @@ from fleetwarden.domain.health import FleetHealthEvidence
 from fleetwarden.ports.actuation import FleetActuator
 from fleetwarden.ports.configuration import ConfigurationSource
 from fleetwarden.ports.observation import FleetObserver
-from fleetwarden.ports.signals import SignalProvider
+from fleetwarden.ports.signals import ScalingSignalProvider, SignalProvider
 from fleetwarden.ports.stores import Store
 from fleetwarden.ports.system import Clock, IdSource, Notifier
 from fleetwarden.store.opening import require_capabilities
@@ -112,9 +111,10 @@ class Plane:
     ) -> None:
         self.settings = settings
         self._health = health
-        put, self._signals = injected(), readable(signals)
-        self._notifier: Notifier = notifier or put.notifier or JournalNotifier()
-        self._by_hand = clock is not None
+        put, self._plugin_warnings = plugins.with_installed(injected(), settings.fleet_actuator)
+        self._signals = readable(signals) or readable(plugins.signal_provider(settings.fleet_signal_provider))
+        self.notifier: Notifier = notifier or put.notifier or JournalNotifier()
+        self.by_hand = self._by_hand = clock is not None
         self._ending = False
         self.clock: Clock = clock or SystemClock()
         self.ids: IdSource = ids or SystemIds()
@@ -146,10 +146,12 @@ class Plane:
         watching = [*built.observers, *put.observers] if observers is None else observers
         sources = (*built.evidence, *watching, *served.values())
         self._evidence = substrates.evidence_of(sources, None if self._by_hand else self.clock)
-        self._sightings = Sightings(
+        self.sightings = Sightings(
             self.store,
             [one if self._by_hand else DeadlineObserver(self.clock, one) for one in watching],
             max_age_s=evidence_age_s(settings),
+            clock=self.clock,
+            slow_s=settings.fleet_reconciler_interval,
             published=published_elsewhere(self.neighbours.host) if self.neighbours is not None else None,
         )
         self.acting = frozenset(name for name, one in served.items() if not one.simulates)
@@ -168,7 +170,6 @@ class Plane:
 
     def _build_controllers(self) -> None:
         settings, store, files = self.settings, self.store, self.configuration
-        window = settings.deploy_watch_window
         age = max(2.0 * settings.fleet_reconciler_interval, 30.0)
         self.supervision = Supervision(store, max_age_s=age, envelope=self._health)
         self.supervision.configured(store.read(lambda tx: tx.now()), files.current())
@@ -187,7 +188,7 @@ class Plane:
             self.clock,
             store,
             files,
-            self._sightings,
+            self.sightings,
             self._actuators,
             DryRunActuator(self.clock),
             self.wakes,
@@ -201,10 +202,10 @@ class Plane:
         self.recovery = Recovery(
             store,
             files,
-            self._sightings,
+            self.sightings,
             self.wakes,
             self.executor.executing,
-            watch_window_s=window,
+            watch_window_s=settings.deploy_watch_window,
             host=host,
             converge_s=settings.intent_converge_s,
         )
@@ -214,46 +215,48 @@ class Plane:
         """What looks, proposes and carries on, over the gate and the executor."""
         settings, store, files, shared = self.settings, self.store, self.configuration, self.neighbours
         patience = patience_of(settings)
-        self.desk = ApprovalDesk(self.ids, store, files, self._sightings, self.gate, self.wakes, patience=patience)
+        self.desk = ApprovalDesk(self.ids, store, files, self.sightings, self.gate, self.wakes, patience=patience)
         self.expiry = Expiry(store, files, self.desk, self.wakes)
-        self.restraint = Restraint(store, interval_s=settings.fleet_reconciler_interval)
+        interval, hold = settings.fleet_reconciler_interval, settings.fleet_rejected_hold_s
+        self.restraint = Restraint(store, interval_s=interval, rejected_hold_s=hold)
         self.reconciler = Reconciler(
             self.ids,
             store,
             files,
-            self._sightings,
+            self.sightings,
             self.supervision,
             self.gate,
             self.desk,
             self.restraint,
-            self._refusal,
+            self.refusal,
             acting=self.acting,
             actions_max=settings.fleet_reconciler_max_actions,
             foreign_hold_s=settings.foreign_hold_s,
+            condition=condition_of(settings, store),
             intents=IntentAuthorising(store, files, self.gate, limits=intent_limits(settings)),
         )
         self.autoscaling = Autoscaling(
             settings,
             store,
             files,
-            self._sightings,
+            self.sightings,
             self.supervision,
             self.wakes,
             self.gate.texts,
             self._signals,
             acting=self.acting,
         )
+        self.provider: ScalingSignalProvider = self.autoscaling.sources.provider
         self.signals, self.lineages, self.shadows = self.autoscaling.operations()
-        handlers = {
-            APPROVED_ACTION: self.readiness.gated(self.desk.carry_out),
-            deploy_watch.WORK_KIND: deploy_watch.end_watch,
-        }
+        self.remedies = Remedies(self)
+        self.messages = self.remedies.telling.views
+        self.events = self.remedies.events.operations
+        handlers = {APPROVED_ACTION: self.readiness.gated(self.desk.carry_out), **self.remedies.handlers()}
         self.worker = Worker(store, handlers, holder=self.holder, lease_s=settings.fleet_lease_ttl_s * 4)
-        self.messenger = Messenger(store, self._notifier)
         self.checkpoints = CheckpointFile(settings.fleet_data_dir)
         self.sealer = Sealer(store, self.checkpoints)
         self.push = Push(self.clock, self.reconciler, self.wakes, lambda: self.loop.lease(RECONCILER))
-        self.loop = Loop(
+        self.loop: Loop = Loop(
             self.clock,
             self.ids,
             store,
@@ -265,7 +268,7 @@ class Plane:
             heartbeat=None if shared is None else shared.heartbeat,
         )
 
-    def _refusal(self, request: ActionRequest, service: Service) -> str | None:
+    def refusal(self, request: ActionRequest, service: Service) -> str | None:
         """Why nothing here carries this out, or None; what belongs to another host is for that host's plane to say."""
         elsewhere = self.neighbours is not None and not self.neighbours.configuration.is_here(service)
         return None if elsewhere else self.executor.refusal(request, service)
@@ -279,13 +282,13 @@ class Plane:
             ),
             Subscription(name="worker", interval_s=1.0, run=lambda _: self.worker.run(), leased=False),
             Subscription(name="configuration", interval_s=settings.fleet_config_poll_s, run=self._reread, leased=False),
-            Subscription(name=NOTIFIER, interval_s=5.0, run=self.messenger.run, vital=False),
+            *self.remedies.subscriptions(),
             Subscription(name=EXPIRY, interval_s=5.0, run=self.expiry.run, vital=False),
             Subscription(name=SEALER, interval_s=1.0, run=self.sealer.run, vital=False),
             Subscription(name="supervision", interval_s=5.0, run=self._supervise, leased=False),
         ]
         if self.neighbours is not None:
-            publisher = self.neighbours.publisher(self._sightings, self._looked)
+            publisher = self.neighbours.publisher(self.sightings, self._looked)
             look_every_s = self.neighbours.interval_s
             every.append(
                 Subscription(name=HOST_OBSERVER, interval_s=look_every_s, run=lambda _: publisher.run(), leased=False)
@@ -302,12 +305,12 @@ class Plane:
 
     def _looked(self, services: Sequence[Service], look: Look) -> None:
         """Health rests on looks also where another plane leads."""
-        self.supervision.observed(look.at, self._sightings.asked(services), look.failed, errors=look.errors)
+        self.supervision.looked(look, self.sightings.asked(services))
 
     def _observe(self, _: LeaseFence | None) -> int:
         """Where no reconciler looks: for people to see, and so that health is known."""
         services = list(self.configuration.current().last_good_fleet.services.values())
-        look = self._sightings.look(services)
+        look = self.sightings.look(services)
         self._looked(services, look)
         return len(look.seen)
 
@@ -331,6 +334,7 @@ class Plane:
 
     def _reread(self, _: LeaseFence | None) -> bool:
         self.autoscaling.sources.file.refresh()
+        self.remedies.refresh()
         changed = self.configuration.refresh()
         if changed:
             log.info("configuration changed")
@@ -351,18 +355,9 @@ class Plane:
             self.pool.submit(job)
 
     def _facts(self) -> PlaneFacts:
-        settings = self.settings
-        return PlaneFacts(
-            version=fleetwarden.__version__,
-            store=self.store.health().dialect,
-            acting=self.acting,
-            fallbacks=(*self._substrates.fallbacks, *map(str, settings.warnings)),
-            reconciler_on=settings.fleet_reconciler,
-            evidence_age_s=evidence_age_s(settings),
-            config_dir=str(settings.config_dir),
-            data_dir=str(settings.fleet_data_dir),
-            host="" if self.neighbours is None else self.neighbours.host,
-        )
+        host = "" if self.neighbours is None else self.neighbours.host
+        told = (*self._plugin_warnings, *self._substrates.fallbacks)
+        return plane_facts(self.settings, self.store.health().dialect, acting=self.acting, fallbacks=told, host=host)
 
     def _build_operations(self) -> None:
         settings, facts, shared = self.settings, self._facts(), self.neighbours
@@ -376,32 +371,34 @@ class Plane:
             self.ids,
             self.store,
             self.configuration,
-            self._sightings,
+            self.sightings,
             self.gate,
-            self._refusal,
+            self.refusal,
             acting=self.acting,
         )
         self.fleet = FleetViews(
             self.clock,
             self.store,
             self.configuration,
-            self._sightings,
+            self.sightings,
             self.supervision,
             self.reconciler,
             self.loop.states,
             facts,
             self._substrates.unmanaged,
-            lambda: [] if shared is None else shared.warnings(evidence_age_s(settings)),
+            lambda: self.remedies.warnings() + ([] if shared is None else shared.warnings(evidence_age_s(settings))),
             scaling=self.autoscaling.views,
         )
         self.metrics = Metrics(
             self.clock,
             self.store,
             self.configuration,
-            self._sightings,
+            self.sightings,
             self.supervision,
             self.loop.states,
             self.autoscaling,
+            self.messages,
+            self.events.admission,
         )
         self.wishes = Wishes(self.store, self.configuration, self.wakes)
         self.planning = Planning(self.reconciler, on=settings.fleet_reconciler)
@@ -415,7 +412,7 @@ class Plane:
             self.ids,
             self.store,
             self.configuration,
-            self._sightings,
+            self.sightings,
             self.gate,
             self.reconciler,
             here=lambda service: shared is None or shared.configuration.is_here(service),
@@ -451,6 +448,7 @@ class Plane:
         self._ending = self.reconciler.paused = True
         ended = self.loop.stop(timeout_s)
         self.pool.shutdown(wait=ended, cancel_futures=True)
+        self.remedies.close(wait=ended)
         self._substrates.close()
         self.autoscaling.sources.close()
         if self.neighbours is not None:

@@ -215,6 +215,10 @@ class Diagnosis:
             if state.late:
                 told, hint = f"{name} is overdue: {state.late}", "plane.log says what it waits for; restart the plane"
                 found.append(Finding(check="pass", level="error", told=told, hint=hint))
+            if state.slow:
+                told = f"{name} is slow: {state.slow}"
+                hint = "nothing is held for that; see what it waits for in plane.log, or raise its interval"
+                found.append(Finding(check="pass", level="warning", told=told, hint=hint))
             if state.error:
                 told, hint = f"the last pass of {name} failed: {state.error}", "it is tried again by itself"
                 found.append(Finding(check="pass", level="warning", told=told, hint=hint))

@@ -12,7 +12,12 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
+from fleetwarden.adapters.files.events import EVENTS, EventsFile
+from fleetwarden.adapters.files.notify import NOTIFY
+from fleetwarden.adapters.files.playbooks import PLAYBOOKS
 from fleetwarden.adapters.files.signals import SIGNALS, SignalsFile
+from fleetwarden.app.checking import check_playbooks
+from fleetwarden.app.checking_notify import check_notify
 from fleetwarden.app.diagnosis import Finding, Level, examine_store, store_unreachable
 from fleetwarden.app.offline import configuration_of
 from fleetwarden.app.running import RunningPlane, database_file, running_plane, system_clock, token_file
@@ -47,7 +52,8 @@ def examine_here(config_dir: Path | None, environ: Mapping[str, str]) -> LocalEx
         hint = error.hint or "docs/reference/settings.md lists them all"
         found = [Finding(check="settings", level="error", told=one, hint=hint) for one in problems]
         return LocalExamination(found, None, None)
-    found = [*_settings(settings), *_configuration(settings), *_signals(settings), *_folder(settings)]
+    looks = (_settings, _configuration, _signals, _events, _playbooks, _notify, _folder)
+    found = [one for look in looks for one in look(settings)]
     try:
         running = running_plane(settings)
     except Misconfigured as error:
@@ -99,6 +105,42 @@ def _signals(settings: Settings) -> list[Finding]:
     known = len(file.current().definitions)
     told = "1 signal is declared" if known == 1 else f"{known} signals are declared"
     return found or [Finding(check="signals", level="ok", told=told)]
+
+
+def _playbooks(settings: Settings) -> list[Finding]:
+    """What answers events; nothing where there is no such file."""
+    file = settings.config_dir / PLAYBOOKS
+    if not file.exists():
+        return []
+    told = check_playbooks(file)
+    hint = "correct it; until then a running plane keeps the last good one, and a new one has the shipped ones only"
+    found = [Finding(check="playbooks", level="error", told=str(one), hint=hint) for one in told.problems]
+    number = "1 playbook is" if told.number == 1 else f"{told.number} playbooks are"
+    return found or [Finding(check="playbooks", level="ok", told=f"{number} declared")]
+
+
+def _notify(settings: Settings) -> list[Finding]:
+    """Who is told what; nothing where there is no such file."""
+    if not (settings.config_dir / NOTIFY).exists():
+        return []
+    told = check_notify(settings.config_dir)
+    hint = "correct it; until then a running plane keeps the last good one"
+    found = [Finding(check="notify", level="error", told=one, hint=hint) for one in told["problems"]]
+    hint = "people are not told until this is put right"
+    found += [Finding(check="notify", level="warning", told=one, hint=hint) for one in told["warnings"]]
+    return found or [Finding(check="notify", level="ok", told=told["told"])]
+
+
+def _events(settings: Settings) -> list[Finding]:
+    """Who sends events by name; nothing where there is no such file."""
+    if not (settings.config_dir / EVENTS).exists():
+        return []
+    file = EventsFile(settings.config_dir)
+    hint = "correct it; until then a running plane keeps the last good one, and a new one knows no source by name"
+    found = [Finding(check="events", level="error", told=str(one), hint=hint) for one in file.problems]
+    known = len(file.current().sources)
+    told = "1 source of events is declared" if known == 1 else f"{known} sources of events are declared"
+    return found or [Finding(check="events", level="ok", told=told)]
 
 
 def _folder(settings: Settings) -> list[Finding]:

@@ -21,6 +21,7 @@ from fleetwarden.domain.errors import NotFound
 from fleetwarden.domain.fleet import DesiredState, ObservedService, Service
 from fleetwarden.domain.identifiers import JsonValue, rfc3339
 from fleetwarden.domain.policy import Ruling
+from fleetwarden.domain.scaling_block import PolicyType, Rules, ScalingBlock, Select, Step
 from fleetwarden.ports.configuration import ConfigurationSource
 from fleetwarden.ports.stores import Store, Tx
 
@@ -184,6 +185,7 @@ def _would_change(ruling: Ruling, item: views.Item, name: str, kind: str) -> lis
         "tier": [f"a rule in the policy gives {kind} on {name} another tier"],
         "rate": [f"the time is after {_next_slot(ruling)}"],
         "window": [f"the maintenance window is open (next at {_number(ruling, 'window', 'opens_at')})"],
+        "storm": ["the storm ends (by itself after 5 calm minutes, or: fleetwarden storm clear --reason …)"],
         "structure": ["the request is well-formed"],
         "error": ["the policy overrides can be read again (fleetwarden status names the problem)"],
     }.get(ruling.code, [])
@@ -207,12 +209,42 @@ def _scaling_limits(service: Service) -> list[JsonValue]:
     block = service.scaling
     if block is None:
         return []
-    return [
+    found: list[JsonValue] = [
         {"limit": "bounds", "numbers": {"min": block.min, "max": block.max}},
         {"limit": "cooldown", "numbers": {"up_s": block.cooldown_up_s, "down_s": block.cooldown_down_s}},
-        {"limit": "samples", "numbers": {"up": block.up_samples, "down": block.down_samples}},
-        {"limit": "step", "numbers": {"up": block.up_step.amount, "down": block.down_step.amount}},
     ]
+    if block.behavior is not None:  # it takes the place of samples, steps, deadband and window
+        up, down = block.behavior.up, block.behavior.down
+        windows: JsonValue = {"up_s": up.window_s, "down_s": down.window_s}
+        tolerances: JsonValue = {"up": up.tolerance, "down": down.tolerance}
+        return [
+            *found,
+            {"limit": "window", "numbers": windows},
+            {"limit": "tolerance", "numbers": tolerances},
+            {"limit": "rates", "numbers": {"up": _rates(up), "down": _rates(down)}},
+        ]
+    found += [
+        {"limit": "samples", "numbers": {"up": block.up_samples, "down": block.down_samples}},
+        {"limit": "step", "numbers": {"up": _step(block.up_step), "down": _step(block.down_step)}},
+        {"limit": "deadband", "numbers": {"share": block.deadband}},
+    ]
+    if block.window_s:
+        found.append({"limit": "window", "numbers": {"up_s": block.window_s, "down_s": block.window_s}})
+    return found
+
+
+def _step(step: Step) -> JsonValue:
+    return f"{step.amount}%" if step.percent else step.amount
+
+
+def _rates(rules: Rules) -> JsonValue:
+    """What one direction of `behavior` allows, in words."""
+    if rules.select is Select.DISABLED:
+        return "none"
+    told = [
+        f"{one.value}{'%' if one.type is PolicyType.PERCENT else ''} per {one.period_s} s" for one in rules.policies
+    ]
+    return told[0] if len(told) == 1 else f"{rules.select.value.lower()} of {', '.join(told)}"
 
 
 def _scaling_would_change(item: views.Item, service: Service) -> list[str]:
@@ -228,16 +260,28 @@ def _scaling_would_change(item: views.Item, service: Service) -> list[str]:
         return ["every signal has a fresh sample (fleetwarden signals check)"]
     if code == "stabilizing":
         needed = block.up_samples if told["streak"] == "up" else block.down_samples  # a stored row does not say
+        needed = 1 if block.behavior is not None else needed
         left = max(1, needed - told["samples"])
         return [f"{left} more sample{'' if left == 1 else 's'} in a row say the same"]
     if code == "skip_override" and service.desired is DesiredState.STOPPED:
         return ["it is to be running again (desired: running, or its override is cleared)"]
     if code == "skip_override":
         return [f"the override ends (fleetwarden override clear {service.name})"]
+    if code in ("at_max", "at_min"):
+        bound = "max" if code == "at_max" else "min"
+        return [f"scaling.{bound} is another one, or the load is (min {block.min}, max {block.max})"]
     if code in ("deadband", "at_target"):
         signals = ", ".join(f"{one.signal} leaves {one.target:g} a replica" for one in block.signals)
-        return [f"{signals} by more than {block.deadband:.0%}"]
+        return [f"{signals} by more than {_slack(block)}"]
     return []
+
+
+def _slack(block: ScalingBlock) -> str:
+    """How far the load may be off before anything is asked for."""
+    if block.behavior is None:
+        return f"{block.deadband:.0%}"
+    up, down = block.behavior.up.tolerance, block.behavior.down.tolerance
+    return f"{up:.0%}" if up == down else f"{up:.0%} upwards or {down:.0%} downwards"
 
 
 def _number(ruling: Ruling, block: str, key: str) -> JsonValue:

@@ -11,11 +11,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from fleetwarden.app import views, wishes
 from fleetwarden.app.identity import Caller, Role, require
 from fleetwarden.app.scaling_views import ScalingViews
+from fleetwarden.app.storms import storm_warnings
 from fleetwarden.controllers.loop import TickState
 from fleetwarden.controllers.publishing import CADENCE as HOST_OBSERVER
 from fleetwarden.controllers.reconciler import CADENCE as LEADING
 from fleetwarden.controllers.reconciler import Reconciler, Standing
 from fleetwarden.controllers.sightings import Sightings
+from fleetwarden.controllers.storm_watch import known_storms
 from fleetwarden.controllers.supervision import Supervision
 from fleetwarden.controllers.wishes import as_asked
 from fleetwarden.domain import freezing
@@ -76,6 +78,7 @@ class _Rows:
         self.scaling = tx.autoscale_rows.all()
         self.intents = tx.intents.latest_of(names)
         self.active = tx.freezes.active()
+        self.storms = known_storms(tx)
         self.freezes = [views.freeze(one) for one in self.active]
         self.open = {
             one.request.target: one
@@ -230,7 +233,7 @@ class FleetViews:
             "outcome_unknown": sum(1 for one in rows.open.values() if one.state is OutboxState.RECOVERY_PENDING),
             "health": self._supervision.evidence().status.value,
             "policy": self._policy(),
-            "warnings": self.warnings(),
+            "warnings": [*storm_warnings(rows.storms), *self.warnings()],
             "controllers": {name: self._tick(state) for name, state in self._ticks.items()},
             "config_dir": self.facts.config_dir,
             "data_dir": self.facts.data_dir,

@@ -11,9 +11,12 @@ from typing import Any
 
 from fleetwarden.app import views, wishes
 from fleetwarden.app.captured import capture_view
+from fleetwarden.app.event_views import event_view
 from fleetwarden.app.identity import Caller, Role, require
 from fleetwarden.app.intent_views import intent_view
+from fleetwarden.app.message_views import message_view
 from fleetwarden.app.rule_texts import rule_text
+from fleetwarden.app.watch_views import quarantine_view, watch_view
 from fleetwarden.domain.errors import Misconfigured, NotFound
 from fleetwarden.domain.identifiers import JsonValue, parse_id
 from fleetwarden.ports.stores import Page, Store, Tx
@@ -70,6 +73,7 @@ TOPICS: dict[str, Topic] = {
     "actions": Topic("X", lambda tx, page: tx.outbox.list(page), views.record, lambda tx, n: tx.outbox.get(n)),
     "work": Topic("W", lambda tx, page: tx.work.list(page), views.work, lambda tx, n: tx.work.get(n)),
     "reports": Topic("R", lambda tx, page: tx.reports.list(page), views.report, lambda tx, n: tx.reports.get(n)),
+    "events": Topic("E", lambda tx, page: tx.events.list(page), event_view, lambda tx, n: tx.events.get(n)),
     "freezes": Topic(
         "F",
         lambda tx, page: tx.freezes.list(page),
@@ -88,6 +92,14 @@ TOPICS: dict[str, Topic] = {
         wishes.change_view,
         lambda tx, n: _exactly(tx.foreign.list(_at(n)), n, f"change C-{n} by somebody else"),
     ),
+    "watches": Topic("V", lambda tx, page: tx.watches.list(page), watch_view, lambda tx, n: tx.watches.get(n)),
+    "quarantines": Topic(
+        "Q",
+        lambda tx, page: tx.quarantines.list(page),
+        quarantine_view,
+        lambda tx, n: _exactly(tx.quarantines.list(_at(n)), n, f"quarantine Q-{n}"),
+    ),
+    "messages": Topic("M", lambda tx, page: tx.deliveries.list(page), message_view, lambda tx, n: tx.deliveries.get(n)),
     "journal": Topic(
         "N",
         lambda tx, page: tx.journal.list(page),

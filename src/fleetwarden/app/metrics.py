@@ -15,11 +15,15 @@ from prometheus_client.registry import CollectorRegistry
 
 import fleetwarden
 from fleetwarden.app.autoscaling import Autoscaling
+from fleetwarden.app.message_views import Messages
+from fleetwarden.controllers.admission import Admission
 from fleetwarden.controllers.loop import TickState
 from fleetwarden.controllers.sightings import Sightings
+from fleetwarden.controllers.storm_watch import known_storms
 from fleetwarden.controllers.supervision import Supervision
 from fleetwarden.domain.errors import FleetError
 from fleetwarden.domain.health import HealthStatus
+from fleetwarden.domain.identifiers import SECOND
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
 from fleetwarden.ports.configuration import ConfigurationSource
 from fleetwarden.ports.stores import Store
@@ -41,11 +45,18 @@ NAMES = (
     "fleetwarden_services",
     "fleetwarden_service_replicas",
     "fleetwarden_approvals_waiting",
+    "fleetwarden_storm_breakers_open",
     "fleetwarden_actions_open",
     "fleetwarden_autoscaler_services",
     "fleetwarden_autoscaler_decisions",
     "fleetwarden_signal_samples_accepted",
     "fleetwarden_signal_samples_rejected",
+    "fleetwarden_messages",
+    "fleetwarden_messages_oldest_waiting_seconds",
+    "fleetwarden_events_accepted",
+    "fleetwarden_events_duplicates",
+    "fleetwarden_events_refused",
+    "fleetwarden_events_waiting",
 )
 
 
@@ -61,6 +72,8 @@ class Metrics:
         supervision: Supervision,
         ticks: Mapping[str, TickState],
         autoscaling: Autoscaling,
+        messages: Messages,
+        admission: Admission,
     ) -> None:
         self._clock = clock
         self._store = store
@@ -69,6 +82,8 @@ class Metrics:
         self._supervision = supervision
         self._ticks = ticks
         self._autoscaling = autoscaling
+        self._messages = messages
+        self._admission = admission
         self.open_to_all = autoscaling.settings.fleet_metrics_open
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
@@ -94,6 +109,8 @@ class Metrics:
         yield from self._of_services()
         yield from self._of_store()
         yield from self._of_scaling()
+        yield from self._of_messages()
+        yield from self._of_events()
 
     def _of_controllers(self) -> Iterable[Metric]:
         passes = CounterMetricFamily("fleetwarden_controller_passes", "Passes of a controller.", labels=["controller"])
@@ -130,8 +147,12 @@ class Metrics:
     def _of_store(self) -> Iterable[Metric]:
         states = (OutboxState.PREPARED, OutboxState.RUNNING, OutboxState.RECOVERY_PENDING)
         try:
-            waiting, open_ones = self._store.read(
-                lambda tx: (tx.approvals.count(ApprovalState.PENDING), tx.outbox.in_state(*states))
+            waiting, open_ones, storms = self._store.read(
+                lambda tx: (
+                    tx.approvals.count(ApprovalState.PENDING),
+                    tx.outbox.in_state(*states),
+                    known_storms(tx).open,
+                )
             )
         except FleetError:
             yield GaugeMetricFamily("fleetwarden_store_up", "Whether the store can be read.", value=0)
@@ -144,6 +165,9 @@ class Metrics:
             "fleetwarden_store_slow_transactions", "Transactions over 50 ms.", value=health.slow_transactions
         )
         yield GaugeMetricFamily("fleetwarden_approvals_waiting", "Approvals that wait for people.", value=waiting)
+        yield GaugeMetricFamily(
+            "fleetwarden_storm_breakers_open", "Scopes in which a storm stops automatic repairs.", value=len(storms)
+        )
         opened = GaugeMetricFamily("fleetwarden_actions_open", "Actions that have not ended.", labels=["state"])
         counted = Counter(one.state for one in open_ones)
         for state in states:
@@ -174,3 +198,39 @@ class Metrics:
         for (source, code), number in sorted(rejected.items()):
             refused.add_metric([source, code], number)
         yield refused
+
+    def _of_messages(self) -> Iterable[Metric]:
+        try:
+            counts, now = self._messages.counts(), self._store.read(lambda tx: tx.now())
+        except FleetError:
+            return  # the store is told of by itself
+        kept = GaugeMetricFamily("fleetwarden_messages", "Messages of 30 days.", labels=["target", "state"])
+        oldest = GaugeMetricFamily(
+            "fleetwarden_messages_oldest_waiting_seconds", "Since the oldest that waits was made.", labels=["target"]
+        )
+        for one in counts:
+            kept.add_metric([one.target, one.state], one.count)
+            if one.state == "waiting":
+                oldest.add_metric([one.target], (now - one.oldest_at) / SECOND)
+        yield kept
+        yield oldest
+
+    def _of_events(self) -> Iterable[Metric]:
+        accepted = CounterMetricFamily(
+            "fleetwarden_events_accepted", "New events that were kept.", labels=["source", "severity"]
+        )
+        for (source, severity), number in sorted(self._admission.accepted.items()):
+            accepted.add_metric([source, severity], number)
+        yield accepted
+        yield CounterMetricFamily(
+            "fleetwarden_events_duplicates",
+            "Deliveries of events that were kept already.",
+            value=self._admission.duplicates,
+        )
+        refused = CounterMetricFamily("fleetwarden_events_refused", "Bodies that were refused.", labels=["code"])
+        for code, number in sorted(self._admission.refused.items()):
+            refused.add_metric([code], number)
+        yield refused
+        yield GaugeMetricFamily(
+            "fleetwarden_events_waiting", "Events that wait to be kept.", value=self._admission.waiting
+        )

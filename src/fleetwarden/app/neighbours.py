@@ -15,6 +15,7 @@ from fleetwarden.controllers.heartbeat import Heartbeat
 from fleetwarden.controllers.placement import PlacedConfiguration
 from fleetwarden.controllers.publishing import CADENCE as HOST_OBSERVER
 from fleetwarden.controllers.publishing import Publisher
+from fleetwarden.controllers.reactive import NEWS
 from fleetwarden.controllers.reconciler import CADENCE as RECONCILER
 from fleetwarden.controllers.sightings import Look, Sightings
 from fleetwarden.controllers.wakes import Wakes
@@ -82,7 +83,7 @@ class Neighbours:
     def start(self, controllers: Sequence[str]) -> None:
         """Ring and listen for these controllers."""
         along = {RECONCILER: (HOST_OBSERVER,)}  # who judges after an action needs a look that began after it
-        self._wakes.connect(None if self._bell is None else self._bell.ring, along, controllers)
+        self._wakes.connect(None if self._bell is None else self._bell.ring, along, [*controllers, NEWS])
         if self._bell is not None:
             self._bell.start(self._wakes.heard)
 

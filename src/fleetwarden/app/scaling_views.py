@@ -5,6 +5,7 @@ The plane that ticks answers from its live columns; every other one reads the st
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from fleetwarden.app import views
@@ -15,18 +16,23 @@ from fleetwarden.domain.fleet import Fleet, Service
 from fleetwarden.domain.identifiers import JsonValue, rfc3339
 from fleetwarden.domain.lifecycles import IntentState
 from fleetwarden.domain.scaling import NATIVE
+from fleetwarden.domain.signal_authority import Rejection
+from fleetwarden.domain.signals import Definition
+from fleetwarden.domain.unit_check import declared_problem
 from fleetwarden.ports.autoscale_rows import AutoscaleRow
 from fleetwarden.ports.intents import IntentRow
 
 __all__ = ["ScalingViews", "evaluation_view"]
 
+SOURCES_TOLD = 5  # by name; of more, how many
 _AT_REST = frozenset({"follows_load", "count_not_ours", "as_declared", "intent_waits", "scaled_to_zero"})
 _ON_ITS_WAY = (IntentState.PROPOSED, IntentState.INTENT_ACCEPTED, IntentState.RECOVERY_PENDING, IntentState.EXECUTED)
 
 
 class ScalingViews:
-    """`live`: this plane's own evaluation of a service, if it ticks; `problems`: of
-    signals.yml; `stays`: what is in force in spite of them, in words."""
+    """`live`: this plane's own evaluation of a service, if it ticks; `problems`: of signals.yml; `stays`: what is in
+    force in spite of them, in words; `declared`: what a signal of a service is declared as; `rejections`: pushed
+    samples that were refused, by source and code."""
 
     def __init__(
         self,
@@ -35,7 +41,11 @@ class ScalingViews:
         live: Callable[[str], ServiceEvaluation | None] = lambda _: None,
         problems: Callable[[], Sequence[Problem]] = tuple,
         stays: Callable[[], str] = str,
+        declared: Callable[[str, str], Definition | None] = lambda _service, _signal: None,
+        rejections: Callable[[], Mapping[tuple[str, str], int]] = dict,
     ) -> None:
+        self._declared = declared
+        self._rejections = rejections
         self.on = on
         self._live = live
         self._problems = problems
@@ -70,10 +80,36 @@ class ScalingViews:
     def warnings(self, fleet: Fleet, *, reconciler_on: bool) -> list[str]:
         """What an operator should know before trusting that counts follow load."""
         told = [f"signals.yml is rejected, {self._stays()}: {one}" for one in self._problems()]
+        told += self._units(fleet)
+        told += self._unattested()
         native = any(one.scaling is not None for one in fleet.services.values())
         if self.on and native and not reconciler_on:
             told.append("the autoscaler is on and the reconciler is off: accepted intents wait (FLEET_RECONCILER=1)")
         return told
+
+    def _units(self, fleet: Fleet) -> list[str]:
+        """Targets that do not go with the unit that their signal is declared in."""
+        return [
+            f"{one.source}: scaling: signal {target.signal}: {wrong}: its count is held"
+            for one in fleet.services.values()
+            if one.scaling is not None
+            for target in one.scaling.signals
+            if (declared := self._declared(one.name, target.signal)) is not None
+            and (wrong := declared_problem(declared.unit, target.target))
+        ]
+
+    def _unattested(self) -> list[str]:
+        """Sources of pushed samples whose attestation failed since this plane started, the busiest first."""
+        failed: Counter[str] = Counter()
+        for (source, code), number in self._rejections().items():
+            if code in (Rejection.ATTESTATION, Rejection.UNATTESTED):
+                failed[source] += number
+        told = [
+            f"{number} pushed sample{'' if number == 1 else 's'} of source {source} had no attestation that holds"
+            for source, number in failed.most_common(SOURCES_TOLD)
+        ]
+        more = len(failed) - len(told)
+        return [*told, f"pushed samples of {more} more sources had none either"] if more else told
 
 
 def evaluation_view(one: ServiceEvaluation) -> views.Item:

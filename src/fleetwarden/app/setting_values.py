@@ -46,11 +46,18 @@ def actuators(value: object) -> object:
     for word in words:
         if word in LATER_ACTUATORS:
             raise ValueError(f"{word} is not supported yet; known now: {', '.join(ACTUATORS)}")
-        if word not in ACTUATORS:
-            raise ValueError(f"{word!r} is no actuator; known: {', '.join((*ACTUATORS, *LATER_ACTUATORS))}")
+        if word not in ACTUATORS and word not in (plugged := _plugged()):
+            raise ValueError(f"{word!r} is no actuator; known: {', '.join((*ACTUATORS, *plugged, *LATER_ACTUATORS))}")
     if "dryrun" in words and len(set(words)) > 1:
         raise ValueError("dryrun changes nothing and stands alone: leave it out to let the others act")
     return tuple(dict.fromkeys(words))
+
+
+def _plugged() -> tuple[str, ...]:
+    """Actuators that are installed beside us."""
+    from fleetwarden.app import plugins  # asked for only where a word is none of ours
+
+    return plugins.installed(plugins.ACTUATORS)
 
 
 def lower(value: object) -> object:

@@ -29,10 +29,14 @@ from pydantic import (
 from fleetwarden.adapters.files.documents import read_document
 from fleetwarden.adapters.files.yaml_tree import decode
 from fleetwarden.app import setting_values
+from fleetwarden.app.approval_settings import ApprovalSettings
 from fleetwarden.app.env_file import parse_env
+from fleetwarden.app.event_settings import EventSettings
 from fleetwarden.app.scaling_settings import ScalingSettings
 from fleetwarden.app.secret_files import FILE_SUFFIX, StoreAddress, read_secret
 from fleetwarden.app.setting_values import ACTUATORS, WEAK_TOKEN_CHARACTERS
+from fleetwarden.app.storm_settings import StormSettings
+from fleetwarden.app.telling_settings import TellingSettings
 from fleetwarden.domain.errors import Misconfigured, Problem
 
 __all__ = ["ACTUATORS", "ENV_FILE", "Settings", "load_settings"]
@@ -49,10 +53,7 @@ OURS = (
     "SCALING_",
 )  # a name of ours that is unknown is a mistake
 OURS_IN_ENVIRONMENT = OURS[:3]  # SCALING_… may well be somebody else's there
-LATER = (
-    "FLEET_ACTUATOR_K8S_NAMESPACE",
-    "DEPLOY_WATCH_POLL",
-)
+LATER = ("FLEET_ACTUATOR_K8S_NAMESPACE",)
 
 
 LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(setting_values.lower)]
@@ -61,7 +62,7 @@ Host = Annotated[str, AfterValidator(setting_values.host)]
 WebUrl = Annotated[str, AfterValidator(setting_values.web_url)]
 
 
-class Settings(ScalingSettings):
+class Settings(ApprovalSettings, EventSettings, StormSettings, ScalingSettings, TellingSettings):
     """All settings of one plane or one command, valid and frozen.  Paths are absolute.
 
     The name in the environment is each field's alias.
@@ -214,10 +215,11 @@ class Settings(ScalingSettings):
         default=300.0, ge=1, le=86_400, alias="DEPLOY_WATCH_WINDOW", description="Seconds that a watch lasts."
     )
 
-    # --- features to come: the names and defaults hold already
     deploy_watch_poll: Finite = Field(
-        default=15.0, alias="DEPLOY_WATCH_POLL", description="Seconds between the probes of a watch."
+        default=15.0, ge=1, le=3_600, alias="DEPLOY_WATCH_POLL", description="Seconds between the probes of a watch."
     )
+
+    # --- features to come: the names and defaults hold already
     fleet_actuator_k8s_namespace: str = Field(
         default="platform",
         alias="FLEET_ACTUATOR_K8S_NAMESPACE",

@@ -17,6 +17,7 @@ from fleetwarden.domain.signal_file import SignalsDocument
 from fleetwarden.domain.signal_query import Position, SignalFault, cursor_of, position_of
 from fleetwarden.domain.signal_rules import check
 from fleetwarden.domain.signals import NoSample, Pair, Reading, SampleFault
+from fleetwarden.domain.unit_check import declared_problem
 from fleetwarden.ports.configuration import Configuration, ConfigurationSource
 from fleetwarden.ports.signals import ScalingSignalProvider
 from fleetwarden.ports.stores import Store
@@ -71,8 +72,9 @@ class Signals:
                 )
         end = place.items + limit
         after = Position(query_digest=_LIST, snapshot=snapshot, after=str(end), number=place.number + 1, items=end)
+        items = readings_of(pairs[place.items : end], document, self._provider, self._store)
         return {
-            "items": readings_of(pairs[place.items : end], document, self._provider, self._store),
+            "items": [_with_target(one, self._configuration.current()) for one in items],
             "next": cursor_of(after) if end < len(pairs) else None,
             "snapshot": snapshot,
         }
@@ -85,6 +87,17 @@ class Signals:
     def counts(self) -> tuple[int, dict[tuple[str, str], int]]:
         """Samples taken, and rejections by source and code, since this plane started."""
         return self._intake.accepted, dict(self._intake.rejections)
+
+
+def _with_target(item: dict[str, JsonValue], configuration: Configuration) -> dict[str, JsonValue]:
+    """An answer beside what its service scales on: a target that does not go with the unit is a fault."""
+    service = configuration.last_good_fleet.services.get(str(item["service"]))
+    block = None if service is None else service.scaling
+    for one in () if block is None or service is None else block.signals:
+        wrong = declared_problem(str(item["unit"] or ""), one.target) if one.signal == item["signal"] else ""
+        if wrong and service is not None:
+            return {**item, "fault": SampleFault.MISMATCH.value, "reason": f"{service.source}: {wrong}"}
+    return item
 
 
 def pairs_of(configuration: Configuration, document: SignalsDocument) -> list[Pair]:

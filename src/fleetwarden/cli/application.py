@@ -18,13 +18,16 @@ from fleetwarden.cli.importing import importing
 from fleetwarden.cli.lab import lab
 from fleetwarden.cli.ledger import GROUPS
 from fleetwarden.cli.looking import history, plan
+from fleetwarden.cli.notify import notify
 from fleetwarden.cli.override import adopt, override, reassert
+from fleetwarden.cli.playbooks import playbooks
 from fleetwarden.cli.policy import policy
 from fleetwarden.cli.recover import recover
 from fleetwarden.cli.sealed import ledger
 from fleetwarden.cli.shadow import shadow
 from fleetwarden.cli.signals import signals
 from fleetwarden.cli.storage import db
+from fleetwarden.cli.storm import storm
 from fleetwarden.cli.tokens import tokens
 from fleetwarden.cli.versions import versions
 
@@ -81,9 +84,12 @@ for _group in (
     override,
     action,
     freeze,
+    storm,
+    playbooks,
     policy,
     *GROUPS,
     signals,
+    notify,
     shadow,
     importing,
     ledger,

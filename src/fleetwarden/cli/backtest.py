@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fleetwarden.cli.calling import Call, connected
+from fleetwarden.cli.calling import Call, unconnected
 from fleetwarden.cli.options import Duration
 from fleetwarden.cli.times import parsed
 from fleetwarden.domain.errors import Misconfigured
@@ -92,7 +92,7 @@ class _Asked:
             raise Misconfigured("--range ends now; give --start beside --end")
 
 
-@connected
+@unconnected
 def backtest(
     call: Call,
     service: ServiceArgument,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fleetwarden.app.running import RunningPlane
     from fleetwarden.app.settings import Settings
 
-__all__ = ["Call", "Common", "NoPlane", "connected"]
+__all__ = ["Call", "Common", "NoPlane", "connected", "unconnected"]
 
 P = ParamSpec("P")
 
@@ -227,11 +227,20 @@ def _place(url: str) -> tuple[str, str | None, int | None]:
 
 def connected(command: Callable[Concatenate[Call, P], None]) -> Callable[..., None]:
     """Make a command of a function whose first parameter is its Call: adds the options that all commands share."""
+    return _made(command, _shared)
+
+
+def unconnected(command: Callable[Concatenate[Call, P], None]) -> Callable[..., None]:
+    """The same for a command that never talks to a plane: without the options that name one."""
+    return _made(command, _shared_by_all)
+
+
+def _made(command: Callable[Concatenate[Call, P], None], options: Callable[..., None]) -> Callable[..., None]:
     own = inspect.signature(command, eval_str=True)
-    shared = inspect.signature(_shared, eval_str=True)
+    shared = inspect.signature(options, eval_str=True)
     parameters = [*list(own.parameters.values())[1:], *shared.parameters.values()]
 
-    def run(*, ctx: typer.Context, config: Any, url: Any, token: Any, as_json: Any, **given: Any) -> None:
+    def run(*, ctx: typer.Context, config: Any, as_json: Any, url: Any = None, token: Any = None, **given: Any) -> None:
         first: Common = ctx.find_object(Common) or Common()
         call = Call(
             config=config or first.config, url=url or first.url, token=token or first.token, as_json=bool(as_json)
@@ -255,3 +264,7 @@ def _shared(
     as_json: JsonOption = False,
 ) -> None:
     """The options that every command has, as a signature."""
+
+
+def _shared_by_all(ctx: typer.Context, config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """The options of a command that reads files only, as a signature."""

@@ -74,7 +74,7 @@ class PlaneClient:
         """The JSON of a reading route below the prefix.  Raises what `as_error` makes of a refusal, and Unreachable."""
         return self.ask("GET", path, query=query).body
 
-    def post(self, path: str, body: Mapping[str, object]) -> Any:
+    def post(self, path: str, body: Mapping[str, object] | bytes) -> Any:
         """Send a change.  Raises as `get`; OutcomeUnknown if the answer was lost on the way."""
         return self.ask("POST", path, body=body).body
 
@@ -87,7 +87,7 @@ class PlaneClient:
         path: str,
         *,
         query: Mapping[str, object] | None = None,
-        body: Mapping[str, object] | None = None,
+        body: Mapping[str, object] | bytes | None = None,
         accept: tuple[int, ...] = (),
     ) -> Answered:
         """One request.  Statuses in `accept` are answers, not refusals."""
@@ -96,7 +96,7 @@ class PlaneClient:
         headers = {"Accept": "application/json"}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
-        sent = None if body is None else json.dumps(body).encode()
+        sent = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         if sent is not None:
             headers["Content-Type"] = "application/json"
         status, content, date = self._exchange(method, target, sent, headers)

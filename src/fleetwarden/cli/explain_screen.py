@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fleetwarden.cli.durations import spelled
 from fleetwarden.cli.scaling_screen import show_scaling
 from fleetwarden.cli.screen import Screen
 from fleetwarden.cli.times import ago, localised, parsed, shown
@@ -21,6 +20,8 @@ __all__ = ["limit_rows", "show_explanation"]
 Item = Mapping[str, Any]
 Words = Callable[[str], str]
 _GATES = ("freeze", "storm", "min_healthy", "blast", "window")
+_PASSED = {"freeze": "not frozen", "storm": "no storm of failures", "window": "no maintenance window"}
+_TIMES_MAX = 5  # of a budget: the newest say when it opens, and a line stays a line
 
 
 def show_explanation(screen: Screen, body: Item, words: Words) -> None:
@@ -49,8 +50,8 @@ def _situation(screen: Screen, body: Item, now: Any) -> None:
     else:
         since, at = parsed(observed.get("since")), parsed(observed.get("observed_at"))
         seen = f"seen by: {observed.get('source')}"
-        if since is not None and at is not None and at >= since:
-            seen += f", {spelled((at - since).total_seconds())} after"
+        if at is not None and now is not None:
+            seen += f", {ago(observed['observed_at'], now)}"
         detail = localised(str(observed.get("detail") or ""), now)
         began = f" since {shown(observed.get('since'), now)}" if since is not None else ""
         told = f"({detail}; {seen})" if detail else f"({seen})"
@@ -85,7 +86,8 @@ def _past(screen: Screen, body: Item, now: Any) -> None:
     _rule(screen, decision.get("source"), decision.get("rule"))
     for line in str(decision.get("rule_text") or "").splitlines():
         screen.line(f"  {'':<9} {line}", indent=14)
-    for label, text in limit_rows(decision.get("numbers") or {}, str(decision.get("code")), now):
+    numbers = decision.get("numbers") or {}
+    for label, text in limit_rows(numbers, str(decision.get("code")), now, past=True):
         screen.line(f"  {label:<9} {text}", indent=12)
     screen.line(f"  {'because':<9} {localised(str(decision.get('reason') or ''), now)}", indent=12)
     _evidence(screen, body, now)
@@ -97,7 +99,8 @@ def _stamp(decision: Item, now: Any) -> str:
 
 def _rule(screen: Screen, where: object, rule: object) -> None:
     if rule:
-        screen.line(f"  {'rule':<9} {where}  {rule}", indent=12)
+        told = str(rule) if where == rule else f"{where}  {rule}"  # a freeze or a breaker is no rule of a file
+        screen.line(f"  {'rule':<9} {told}", indent=12)
 
 
 def _evidence(screen: Screen, body: Item, now: Any) -> None:
@@ -115,16 +118,16 @@ def _evidence(screen: Screen, body: Item, now: Any) -> None:
         screen.line(f"  {'evidence':<9} {text}", indent=12)
 
 
-def limit_rows(numbers: Item, code: str, now: Any) -> list[tuple[str, str]]:
-    """Budgets and gates of a ruling as rows: a word and a sentence."""
+def limit_rows(numbers: Item, code: str, now: Any, *, past: bool = False) -> list[tuple[str, str]]:
+    """Budgets and gates of a ruling as rows: a word and a sentence.  `past`: of a decision that was taken."""
     rows = []
     rate, blast, window = numbers.get("rate"), numbers.get("blast"), numbers.get("window")
     if isinstance(rate, Mapping):
-        rows.append(("budget", _rate_words(rate, now)))
+        rows.append(("budget", _rate_words(rate, now, past=past)))
     if isinstance(blast, Mapping):
         others = ", ".join(map(str, blast.get("other_targets") or ()))
         said = f"{blast.get('targets')} of at most {blast.get('max')} targets within {blast.get('window_s')} s"
-        rows.append(("wave", said + (f": this one and {others}" if others else "") + _place(blast)))
+        rows.append(("blast", said + (f": this one and {others}" if others else "") + _place(blast)))
     if isinstance(window, Mapping):
         state = "open" if window.get("open") else f"closed; opens {shown(window.get('opens_at'), now) or 'never again'}"
         rows.append(("window", f"{window.get('hours')} {window.get('zone')}: {state}{_place(window)}"))
@@ -135,18 +138,22 @@ def limit_rows(numbers: Item, code: str, now: Any) -> list[tuple[str, str]]:
     shown_already = {"window"} if isinstance(window, Mapping) else set()
     passed = [gate for gate in ("freeze", "storm", "window") if gate != code and gate not in shown_already]
     if code not in ("structure", "freeze", "error") and isinstance(rate, Mapping) and passed:
-        rows.append((", ".join(passed), "open"))
+        rows.append(("else", ", ".join(_PASSED[gate] for gate in passed)))
     return rows
 
 
-def _rate_words(rate: Item, now: Any) -> str:
+def _rate_words(rate: Item, now: Any, *, past: bool) -> str:
     limit, used = rate.get("max"), rate.get("used")
-    said = f"{used} of {limit} used in {rate.get('window_s')} s"
-    times = [shown(at, now, seconds=False) for at in reversed(rate.get("used_at") or ())]
+    said = f"{used} of {limit} used{' before it' if past else ''} in {rate.get('window_s')} s"
+    if not past and isinstance(limit, int) and isinstance(used, int) and used < limit:
+        said += f", {limit - used} left"
+    known = list(reversed(rate.get("used_at") or ()))
+    more = int(rate.get("used_at_omitted") or 0) + max(0, len(known) - _TIMES_MAX)
+    times = [shown(at, now, seconds=False) for at in known[-_TIMES_MAX:]]
     if times:
         said += f": {', '.join(times)}"
-    if rate.get("used_at_omitted"):
-        said += f" and {rate['used_at_omitted']} more"
+    if more:
+        said += f" and {more} earlier"
     if rate.get("next_slot_at"):
         said += f"; the next slot opens {shown(rate['next_slot_at'], now)}"
     return said + _place(rate)

@@ -24,6 +24,7 @@ def status(
     pid: Annotated[
         int | None, typer.Option("--pid", metavar="N", min=0, help="Print only the process id of instance N.")
     ] = None,
+    address: Annotated[bool, typer.Option("--address", help="Print only where the plane answers.")] = False,
 ) -> None:
     """The fleet at a glance: what is on, off, frozen and dry run, and why nothing happens now."""
     from fleetwarden.cli import status_screen
@@ -31,6 +32,9 @@ def status(
     if pid is not None and service is None:
         raise Misconfigured("--pid needs a service", hint=f"such as {call.command('status web --pid 0')}")
     plane = call.plane()
+    if address:
+        call.screen.raw(plane.url)
+        return
     if service is None:
         body = plane.get("/status")
         if call.as_json:

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from fleetwarden.cli.calling import Call, connected
+from fleetwarden.cli.calling import Call, unconnected
 from fleetwarden.domain.errors import Misconfigured
 
 __all__ = ["importing"]
@@ -27,7 +27,7 @@ def main() -> None:
 
 
 @importing.command("hpa")
-@connected
+@unconnected
 def hpa(
     call: Call,
     file: Annotated[

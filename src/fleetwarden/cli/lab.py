@@ -10,13 +10,13 @@ from pathlib import Path
 
 import typer
 
-from fleetwarden.cli.calling import Call, connected
+from fleetwarden.cli.calling import Call, unconnected
 from fleetwarden.cli.durations import spelled
 
 __all__ = ["lab"]
 
 
-@connected
+@unconnected
 def lab(call: Call) -> None:
     """Show how a count follows load, step by step: a real plane, a clock set by hand.  Exit 1 if a step differs."""
     from fleetwarden.lab.walkthrough import Step, walk

@@ -11,7 +11,9 @@ from typing import Annotated
 import typer
 
 from fleetwarden.cli.calling import Call, connected
+from fleetwarden.cli.events import add_send
 from fleetwarden.cli.listed import group
+from fleetwarden.cli.quarantine import add_clear
 from fleetwarden.cli.times import since_of
 
 __all__ = ["GROUPS"]
@@ -21,11 +23,17 @@ _ABOUT = {
     "decisions": "What policy decided, and why.",
     "executions": "What was carried out, and how it ended.",
     "actions": "Actions from authorisation to outcome.",
+    "events": "What monitoring systems told, and what became of it.",
+    "watches": "Watches over services after a change: what they saw, and how they ended.",
+    "quarantines": "Versions that failed their watch, and clearing one.",
     "work": "Durable steps: granted approvals, watches, retries.",
     "reports": "Passes of the reconciler that did or refused something.",
     "foreign": "What somebody else set on services, and what became of it.",
+    "messages": "Messages to people: what was sent, what waits, what was given up.",
     "journal": "Who changed what, and every notice.",
 }
+
+_NAMES = {"quarantines": "quarantine"}  # where the command has another name than the list
 
 TargetOption = Annotated[str | None, typer.Option("--target", metavar="SERVICE", help="Only of this service.")]
 KindOption = Annotated[str | None, typer.Option("--kind", metavar="KIND", help="Only of this kind.")]
@@ -41,7 +49,7 @@ CursorOption = Annotated[int | None, typer.Option("--cursor", metavar="N", help=
 
 def _topic(topic: str, about: str) -> typer.Typer:
     """The group of one topic."""
-    made = group(topic, "list", about)
+    made = group(_NAMES.get(topic, topic), "list", about)
 
     def listing(
         call: Call,
@@ -80,6 +88,10 @@ def _topic(topic: str, about: str) -> typer.Typer:
 
     first: dict[str, Callable[..., None]] = {"journal": journal, "reports": reports}
     made.command("list", help="Newest first.")(connected(first.get(topic, listing)))
+    if topic == "events":
+        add_send(made)
+    if topic == "quarantines":
+        add_clear(made)
     made.command("show", help="One record, whole.")(connected(showing))
     return made
 
@@ -102,7 +114,7 @@ def _list(call: Call, topic: str, filters: Mapping[str, object]) -> None:
         topic,
         body,
         now,
-        more=lambda cursor: call.command(" ".join([topic, "list", *words, f"--cursor {cursor}"])),
+        more=lambda cursor: call.command(" ".join([_NAMES.get(topic, topic), "list", *words, f"--cursor {cursor}"])),
     )
 
 

@@ -62,6 +62,17 @@ def _work(item: Item, now: Any) -> Sequence[object]:
     return item["id"], shown(item["at"], now), about, status_word(item["state"]), tries, localised(str(told), now)
 
 
+def _message(item: Item, now: Any) -> Sequence[object]:
+    lines = item.get("lines") or [{"summary": ""}]
+    told = f"{lines[0]['summary']}" + (f" (and {item['notices'] - 1} more)" if item["notices"] > 1 else "")
+    if item.get("error"):
+        told = f"{item['error']}: {told}"
+    state = item["state"]
+    if state == "waiting" and item["attempts"]:
+        state = f"failed, next {ago(item['next_at'], now)}"
+    return item["id"], shown(item["at"], now), item["target"], state, item["attempts"], localised(told, now)
+
+
 def _report(item: Item, now: Any) -> Sequence[object]:
     counts = ("proposed", "waiting", "deferred", "drained", "expired")
     parts = [f"{item[name]} {name}" for name in counts if item.get(name)]
@@ -93,16 +104,44 @@ def _intent(item: Item, now: Any) -> Sequence[object]:
     return item["id"], shown(item["at"], now), f"{what} (revision {item['revision']})", state, who, told
 
 
+def _event(item: Item, now: Any) -> Sequence[object]:
+    about = item.get("service") or f"{item['subject']} (no service)"
+    told = f"{item['status']}, {item['class']}" if item["class"] != "none" else item["status"]
+    then = item.get("remediation_status") or "–"
+    return item["id"], shown(item["at"], now), item["severity"], about, told, item["source"], then, item["summary"]
+
+
+def _watch(item: Item, now: Any) -> Sequence[object]:
+    version = f" {item['version']}" if item.get("version") else ""
+    after = f"{item['action_id']} ({item['kind']})" if item.get("action_id") else str(item["kind"])
+    told = item.get("follow_up") or item.get("reason") or f"until {shown(item['deadline'], now)}"
+    looks = f"{item['healthy']} of {item['looks']} well"
+    what = f"{item['service']}{version}"
+    return item["id"], shown(item["at"], now), what, after, item["status"], looks, localised(str(told), now)
+
+
+def _quarantine(item: Item, now: Any) -> Sequence[object]:
+    until = "stands" if item["stands"] else f"cleared by {item['cleared_by']}: {item['note']}"
+    what = f"{item['service']} {item['version']}"
+    return item["id"], shown(item["at"], now), what, until, item["watch_id"], localised(str(item["reason"]), now)
+
+
 LAYOUTS: Mapping[str, Layout] = {
+    "events": Layout(
+        ("ID", "TIME", "SEVERITY", "ABOUT", "SAYS", "FROM", "THEN", "SUMMARY"), _event, "no event on record"
+    ),
     "intents": Layout(("ID", "TIME", "WHAT", "STATE", "DECISION", "NOTE"), _intent, "no scale intent on record"),
     "decisions": Layout(
         ("ID", "TIME", "WHAT", "VERDICT", "ASKED BY", "LED TO", "WHY"), _decision, "no decision on record"
     ),
     "executions": Layout(("ID", "TIME", "WHAT", "STATE", "DECISION", "DETAIL"), _execution, "nothing was carried out"),
     "actions": Layout(("ID", "TIME", "WHAT", "STATE", "DECISION", "DETAIL"), _action, "no action on record"),
+    "watches": Layout(("ID", "TIME", "WHAT", "AFTER", "STATUS", "LOOKS", "TOLD"), _watch, "no watch on record"),
+    "quarantines": Layout(("ID", "TIME", "VERSION", "STATE", "WATCH", "WHY"), _quarantine, "nothing is in quarantine"),
     "work": Layout(("ID", "TIME", "WHAT", "STATE", "TRIES", "DETAIL"), _work, "no work on record"),
     "reports": Layout(("ID", "TIME", "KIND", "STATUS", "WHAT"), _report, "no report yet"),
     "foreign": Layout(("ID", "TIME", "WHAT", "NOW", "SET BY", "NOTE"), _foreign_change, "nobody else changed anything"),
+    "messages": Layout(("ID", "TIME", "TO", "STATE", "TRIES", "WHAT"), _message, "no message on record"),
     "journal": Layout(("ID", "TIME", "SEVERITY", "TOPIC", "WHO", "WHAT"), _journal, "the journal is empty"),
 }
 

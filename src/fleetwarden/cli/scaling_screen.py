@@ -10,11 +10,12 @@ from typing import Any
 
 from fleetwarden.cli.screen import Screen
 from fleetwarden.cli.times import ago, localised
-from fleetwarden.cli.wording import status_word
+from fleetwarden.cli.wording import counted, status_word
 
 __all__ = ["show_scaling"]
 
 Item = Mapping[str, Any]
+_WITHOUT_A_COUNT = frozenset({"skip_metrics", "skip_unobserved", "skip_unknown", "skip_down", "not_asked"})
 
 
 def show_scaling(screen: Screen, body: Item, now: Any) -> None:
@@ -23,11 +24,9 @@ def show_scaling(screen: Screen, body: Item, now: Any) -> None:
     if told:
         for one in told["signals"]:
             screen.line(f"Load: {_signal(one)}", indent=6)
-        limits = told.get("limits") or {}
-        bounds = f", between {limits['min']} and {limits['max']}" if limits else ""
-        screen.line(f"  {told['raw']} replicas would carry it, {told['current']} are there{bounds}", indent=8)
+        screen.line(f"  {_outcome(told)}", indent=8)
         if told.get("streak") and told.get("needed"):
-            screen.line(f"  {told['samples']} of {told['needed']} samples in a row say {told['streak']}", indent=8)
+            screen.line(f"  {_in_a_row(told)}", indent=8)
     if intent:
         what = f"{intent['observed']} → {intent['desired']} replicas"
         note = localised(str(intent.get("note") or ""), now)
@@ -36,12 +35,29 @@ def show_scaling(screen: Screen, body: Item, now: Any) -> None:
         screen.line(line + (f": {note}" if note else ""), indent=2)
 
 
+def _outcome(told: Item) -> str:
+    """What the load makes, or that it makes nothing: a missing sample is never shown as a count."""
+    limits = told.get("limits") or {}
+    bounds = f"; at least {limits['min']}, at most {limits['max']}" if limits else ""
+    there = f"{told['current']} {'is' if told['current'] == 1 else 'are'} there{bounds}"
+    if told.get("code") in _WITHOUT_A_COUNT:
+        return f"no count follows from that; {there}"
+    return f"{counted(int(told['raw']), 'replica')} would carry it, {there}"
+
+
+def _in_a_row(told: Item) -> str:
+    samples, needed = int(told["samples"]), int(told["needed"])
+    if samples >= needed:
+        return f"enough samples in a row say {told['streak']} ({counted(needed, 'sample')} needed)"
+    return f"{samples} of {needed} samples in a row say {told['streak']}"
+
+
 def _signal(one: Item) -> str:
     target = f"target {one['target']:g} a replica"
     if one.get("value") is None:
         return f"{one['signal']}: no usable sample ({one.get('reason')}); {target}"
     aggregation = "in all" if one.get("aggregation") == "fleet_total" else "a replica"
-    age = "" if one.get("age_s") is None else f", {one['age_s']:.1f} s old"
+    age = "" if one.get("age_s") is None else f", {max(0.0, one['age_s']):.1f} s old then"
     return (
         f"{one['signal']} {one['value']:g} {one.get('unit') or ''} {aggregation} ({target}{age}, {one.get('source')})"
     )

@@ -98,8 +98,8 @@ def _run(call: Call, settings: Settings, ending: _Ending) -> None:
     plane = Plane(settings)
     announcement = Announcement(settings, plane.store, plane.clock)
     try:
-        token = _token(call, plane, settings)
         with _Serving(plane, settings, ending.wanted) as serving:
+            token = _token(call, plane, settings)  # made once the port is known to be ours, so that it is also shown
             announcement.announce(serving.url)
             body = _status(plane)
             plane.start()

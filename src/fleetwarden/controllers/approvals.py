@@ -21,8 +21,8 @@ from fleetwarden.controllers.recheck import end_approval
 from fleetwarden.controllers.sightings import Sightings
 from fleetwarden.controllers.wakes import Wakes
 from fleetwarden.controllers.wishes import as_asked
-from fleetwarden.controllers.worker import Step
-from fleetwarden.domain.actions import ActionApproval, ActionRequest, Evidence, LeaseFence, Verdict, Vote
+from fleetwarden.controllers.worker import Step, still_ours
+from fleetwarden.domain.actions import PROPOSALS, ActionApproval, ActionRequest, Evidence, LeaseFence, Verdict, Vote
 from fleetwarden.domain.convergence import facts, still_needed, undecidable
 from fleetwarden.domain.errors import Conflict, Refused
 from fleetwarden.domain.fleet import ObservedService, Service
@@ -253,10 +253,13 @@ class ApprovalDesk:
             tx.lock_admission(exclusive=True)
             configuration = as_asked(tx, self._configuration.current())
             now = tx.approvals.get(seq)
-            _still_ours(tx, item)
+            still_ours(tx, item)
             if now.status is not ApprovalState.GRANTED:
                 return Step.done(f"{now.id} is {_told(now)}")
             self._gate.texts.keep(tx, configuration)
+            if now.request.kind in PROPOSALS:  # nothing is carried out: the grant says that somebody took it up
+                tx.approvals.move(seq, came_from=now.status, to=ApprovalState.CLOSED, note="taken up by a person")
+                return Step.done(f"{now.id} is taken up by a person")
             if tx.outbox.by_approval(seq) is not None:
                 return Step.later(RETRY_S, "begun; its outcome ends the approval")
             ruling = rule_on(tx, configuration, freeze_file, now.request, waives=frozenset(now.waives))
@@ -347,7 +350,7 @@ def _ends_it(approval: ActionApproval, ruling: Ruling, seen: _Seen, configuratio
     """
     if ruling.verdict is Verdict.DENY and ruling.code in ("structure", "tier"):
         return ruling.reason
-    if configuration.fleet.error:
+    if configuration.fleet.error or approval.request.kind in PROPOSALS:
         return None
     service = configuration.fleet.services.get(approval.request.target)
     if service is None:
@@ -367,12 +370,6 @@ def _holds_it(tx: Tx, approval: ActionApproval, seen: _Seen, configuration: Conf
     if configuration.fleet.services.get(request.target) != seen[0]:
         return f"{request.target} was declared anew a moment ago"
     return undecidable(request, seen[1]) or busy_reason(tx, request) or stale_reason(tx, request)
-
-
-def _still_ours(tx: Tx, item: WorkItem) -> None:
-    """Raises Fenced if the step was claimed again meanwhile: then its new holder carries it out."""
-    if item.lease_until is not None:
-        tx.work.extend(item.seq, item.token, item.lease_until - item.updated_at)
 
 
 def _begun(tx: Tx, approval: ActionApproval) -> bool:

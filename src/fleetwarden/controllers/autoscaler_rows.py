@@ -129,7 +129,11 @@ class Told:
         if (pause := self._cooling.get(name)) is not None:
             return pause.reason
         if reason in (Reason.SKIP_METRICS, Reason.BLOCKED_DOWN):
-            return "; ".join(f"{one.signal}: {one.reason}" for one in readings if isinstance(one, NoSample))
+            told = [f"{one.signal}: {one.reason}" for one in readings if isinstance(one, NoSample)]
+            pairs = self.table.pairs_of(row)
+            return "; ".join(
+                [*told, *(self._sight.thin[n] for n in range(pairs.start, pairs.stop) if n in self._sight.thin)]
+            )
         if reason is Reason.EXTERNAL:
             mode = self.table.blocks[row].controller_mode
             return (
@@ -163,6 +167,8 @@ class Rows:
                 memory.streak[row], memory.count[row] = one.streak, one.count
             pairs = table.pairs_of(row)
             memory.last_used[pairs] = [one.used.get(signal, 0) for signal in table.pair_signal[pairs]]
+            memory.series.usual[pairs] = [_series(one, signal) for signal in table.pair_signal[pairs]]
+            memory.total[row] = one.current
 
     def forget_others(self, names: Collection[str]) -> None:
         """Remove rows of services that are not evaluated any more."""
@@ -239,6 +245,15 @@ def _row(one: ServiceEvaluation, state: tuple[str, int, int, int], used: Mapping
     )
 
 
+def _series(row: AutoscaleRow, signal: str) -> int:
+    """How many series that signal was made of when the row was written, 0 if nobody counted them."""
+    told = row.numbers.get("signals")
+    for one in told if isinstance(told, list) else ():
+        if isinstance(one, Mapping) and one.get("signal") == signal and type(found := one.get("series")) is int:
+            return found
+    return 0
+
+
 def _signal(reading: Reading, target: float, at: Micros) -> Mapping[str, JsonValue]:
     if isinstance(reading, NoSample):
         return {
@@ -256,6 +271,7 @@ def _signal(reading: Reading, target: float, at: Micros) -> Mapping[str, JsonVal
         "target": target,
         "aggregation": reading.aggregation.value,
         "unit": reading.unit,
+        "series": reading.series,
         "age_s": round(seconds(at - reading.observed_at), 3),
         "observed_at": rfc3339(reading.observed_at),
         "source": reading.source,

@@ -10,10 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from fleetwarden.domain.fleet import DesiredState, ObservedService, Presence, Service, ServiceStatus
 from fleetwarden.domain.identifiers import Micros
+from fleetwarden.domain.sample_use import Use, use_of
 from fleetwarden.domain.signal_rules import check
-from fleetwarden.domain.signals import Aggregation, Definition, NoSample, Pair, Reading, Sample, SampleFault
+from fleetwarden.domain.signals import CONFIDENT, Aggregation, Definition, NoSample, Pair, Reading, Sample, SampleFault
 from fleetwarden.domain.tracking_columns import BlockTable, Reason, Seen, Words
 from fleetwarden.domain.tracking_memory import Ints, Memory
+from fleetwarden.domain.unit_check import UTILISATION, declared_problem, looks_like_a_fraction, looks_like_percent
 
 __all__ = ["Declared", "Sight", "see"]
 
@@ -29,12 +31,21 @@ _OPEN = 255
 
 class Sight:
     """The columns, and what is told of them: by pair the reading that was judged and when the newest one that was ever
-    used was measured, by row why it is not evaluated."""
+    used was measured, by row why it is not evaluated.  `thin`: by pair, why a sample that is believed shrinks
+    nothing."""
 
-    __slots__ = ("columns", "readings", "standing", "used")
+    __slots__ = ("columns", "readings", "standing", "thin", "used")
 
-    def __init__(self, columns: Seen, readings: Sequence[Reading], standing: Mapping[int, str], used: Ints) -> None:
+    def __init__(
+        self,
+        columns: Seen,
+        readings: Sequence[Reading],
+        standing: Mapping[int, str],
+        used: Ints,
+        thin: Mapping[int, str],
+    ) -> None:
         self.columns = columns
+        self.thin = thin
         self.readings = readings
         self.standing = standing
         self.used = used
@@ -70,30 +81,62 @@ def see(
         if held is not None:
             columns.reason[row], standing[row] = held
         _observe(columns, row, observed.get(name), now, warmup=bool(table.warmup_us[row]))
+        _fewer(table, memory, row, observed.get(name), now)
     readings: list[Reading] = []
+    thin: dict[int, str] = {}
     for number, pair in enumerate(pairs):
         last = int(memory.last_used[number])
-        reading = check(pair, answers.get(pair), declared(pair.service, pair.signal), now, last)
+        definition = declared(pair.service, pair.signal)
+        reading = check(pair, answers.get(pair), definition, now, last)
         if isinstance(reading, Sample) and reading.observed_at == last and not memory.spent[number]:
             reading = _repeated(reading, float(memory.last_value[number]))
+        doubt = ""
+        if isinstance(reading, Sample) and reading.unit in UTILISATION:
+            reading, doubt = _unit(table, memory, number, reading, int(columns.current[table.pair_row[number]]))
         readings.append(reading)
         if isinstance(reading, Sample):
-            columns.again[number] = reading.observed_at == last
-            row = int(table.pair_row[number])
             average = reading.aggregation is Aggregation.PER_REPLICA
-            old = average and reading.observed_at <= memory.changed_at[row]
-            if old or (columns.again[number] and memory.spent[number]):  # it speaks of a count that is gone
-                columns.fault[number], columns.again[number] = 2, True
+            use = use_of(
+                reading.observed_at,
+                last,
+                averaged=average,
+                spent=bool(memory.spent[number]),
+                changed_at=int(memory.changed_at[table.pair_row[number]]),
+            )
+            columns.again[number] = use is not Use.NEWS
+            if use is Use.GONE:
+                columns.fault[number] = 2
                 continue
             columns.value[number] = reading.value
             columns.fault[number] = 0
             columns.per_replica[number] = average
             memory.last_used[number], memory.spent[number] = reading.observed_at, False
             memory.last_value[number] = reading.value
-            columns.no_down[number] = _too_thin(reading, observed.get(pair.service))
+            counted = definition is None or not definition.series_vary
+            lost = memory.series.note(number, reading.series, reading.observed_at) if counted else ""
+            if lost := _incomplete(reading, observed.get(pair.service)) or lost or doubt:
+                columns.no_down[number], thin[number] = True, f"{pair.signal}: {lost}"
         elif reading.fault is SampleFault.NOT_ASKED:
             columns.fault[number] = 2
-    return Sight(columns, readings, standing, memory.last_used.copy())
+    return Sight(columns, readings, standing, memory.last_used.copy(), thin)
+
+
+def _unit(table: BlockTable, memory: Memory, number: int, sample: Sample, current: int) -> tuple[Reading, str]:
+    """The sample, or none if its unit cannot be right; and why it may not be."""
+    target = float(table.pair_target[number])
+    each = sample.value if sample.aggregation is Aggregation.PER_REPLICA else sample.value / max(current, 1)
+    wrong = declared_problem(sample.unit, target) or looks_like_percent(sample.unit, each)
+    if wrong:
+        none = NoSample(
+            service=sample.service,
+            signal=sample.signal,
+            fault=SampleFault.MISMATCH,
+            reason=wrong,
+            source=sample.source,
+        )
+        return none, ""
+    memory.above_one[number] |= each > 1
+    return sample, "" if memory.above_one[number] else looks_like_a_fraction(sample.unit, target, each)
 
 
 def _repeated(sample: Sample, used: float) -> Reading:
@@ -142,6 +185,22 @@ def _observe(columns: Seen, row: int, seen: ObservedService | None, now: Micros,
             columns.youngest_us[row] = max(0, now - max(born))
         elif seen.ready < seen.total:
             columns.youngest_us[row] = 0
+
+
+def _fewer(table: BlockTable, memory: Memory, row: int, seen: ObservedService | None, now: Micros) -> None:
+    """Remember how many replicas there are; fewer than before explain fewer series."""
+    if seen is None:
+        return
+    if seen.total < (before := int(memory.total[row])):
+        memory.series.fewer_replicas(table.pairs_of(row), before, seen.total, now)
+    memory.total[row] = seen.total
+
+
+def _incomplete(sample: Sample, seen: ObservedService | None) -> str:
+    """Why a sample by itself is no reason to have fewer replicas, "" if nothing speaks against it."""
+    if sample.confidence < CONFIDENT:
+        return f"its source is {sample.confidence:.0%} sure of it, {CONFIDENT:.0%} are needed for fewer"
+    return "it leaves replicas out, or is of another version than runs" if _too_thin(sample, seen) else ""
 
 
 def _too_thin(sample: Sample, seen: ObservedService | None) -> bool:

@@ -15,6 +15,7 @@ import msgspec
 import structlog
 
 from fleetwarden.controllers.capturing import Capturing, keep
+from fleetwarden.controllers.dependencies import dependencies_of
 from fleetwarden.controllers.intent_recheck import IntentLimits
 from fleetwarden.controllers.recheck import CallPlan, Fate, Recheck, commit_one
 from fleetwarden.controllers.settlement import end_record, outbox_end
@@ -164,6 +165,7 @@ class Executor:
         actuator = self._actuator(record, service)
         plan = self._plan(record, service, actuator)
         self._extend(fence, plan)
+        beside = {} if service is None else self._look_beside(service, asked.fleet.services)
         observed = None if service is None else self._sightings.look_at(service)
         captured = self._capturing.before(record, service)
         freeze_file = self._configuration.freeze_file()  # and once more right before the call
@@ -181,6 +183,7 @@ class Executor:
                 configuration=as_asked(tx, self._configuration.current()),
                 freeze_file=freeze_file,
                 limits=self._limits.intents,
+                beside=beside,
             )
             if begun.fate is Fate.RUNNING:
                 keep(tx, record.seq, captured)
@@ -195,6 +198,11 @@ class Executor:
         outcome = self._call(checked.record, service, observed, actuator, sent, plan)
         self._commit_two(checked.record, fence, outcome)
         return checked
+
+    def _look_beside(self, service: Service, fleet: Mapping[str, Service]) -> Mapping[str, ObservedService]:
+        """What the service depends on, as it is now; looked at first, so that the target's own look is the fresher."""
+        needed = dependencies_of(service, fleet)
+        return self._sightings.look(needed).seen if needed else {}
 
     def _actuator(self, record: OutboxRecord, service: Service | None) -> FleetActuator:
         if record.request.dry_run or service is None:

@@ -13,6 +13,8 @@ from enum import StrEnum
 
 import msgspec
 
+from fleetwarden.controllers import quarantining
+from fleetwarden.controllers.group_health import shortfall
 from fleetwarden.controllers.intent_moves import approval_withdrawn
 from fleetwarden.controllers.rehearsal import rehearsed
 from fleetwarden.controllers.standing import Standing
@@ -37,6 +39,7 @@ from fleetwarden.domain.approvers import Approvers, needed_for
 from fleetwarden.domain.count_owner import not_ours
 from fleetwarden.domain.errors import Misconfigured, OutboxConflict
 from fleetwarden.domain.identifiers import SECOND, Micros, canonical_json, seconds
+from fleetwarden.domain.intent_requests import stands_for_intent
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
 from fleetwarden.ports.configuration import Configuration, ConfigurationSource
 from fleetwarden.ports.stores import ApprovalDraft, DecisionDraft, OutboxDraft, Store, Tx
@@ -267,10 +270,14 @@ def rule_on(
     declared = configuration.last_good_fleet.services.get(request.target)
     if declared is not None and (why := not_ours(declared, request.kind)) is not None:
         return policies.refuse(configuration.policy, "structure", why, rule="one writer of a count")
+    if why := quarantining.refused(tx, request, declared):
+        return policies.refuse(configuration.policy, "structure", why, rule="quarantine")
     standing = standing or Standing(tx, freeze_file)
     situation = standing.situation(request)
     if marked := versions.irreversible(request, configuration.fleet.services.get(request.target)):
         situation = msgspec.structs.replace(situation, irreversible=marked)
+    if too_few := shortfall(tx, configuration.last_good_fleet, request):
+        situation = msgspec.structs.replace(situation, min_healthy=too_few)
     if request.break_glass:
         waives |= BROKEN_GLASS
     try:
@@ -287,7 +294,7 @@ def rule_on(
         waives=waives,
         exclude_decision=exclude_decision,
     )
-    if ruling.verdict is Verdict.DENY or request.source == Source.AUTOSCALER:
+    if ruling.verdict is Verdict.DENY or stands_for_intent(request):
         return ruling  # an intent's own steps ask the same of the contract, and let it wait for its window
     total = request.evidence.facts.get("total")
     current = total if type(total) is int else 0

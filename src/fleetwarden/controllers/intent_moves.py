@@ -11,8 +11,9 @@ from typing import Final
 
 import msgspec
 
-from fleetwarden.domain.actions import ActionApproval, OutboxRecord, Source
+from fleetwarden.domain.actions import ActionApproval, OutboxRecord
 from fleetwarden.domain.identifiers import SECOND
+from fleetwarden.domain.intent_requests import stands_for_intent
 from fleetwarden.domain.lifecycles import ApprovalState, IntentState, OutboxState
 from fleetwarden.ports.intents import IntentRow
 from fleetwarden.ports.stores import Tx
@@ -41,7 +42,7 @@ DEADLINE_S = 600.0
 
 def is_intents(approval: ActionApproval) -> bool:
     """Whether an intent stands behind this approval: what the autoscaler asks for never becomes work of its own."""
-    return approval.request.source == Source.AUTOSCALER
+    return stands_for_intent(approval.request)
 
 
 def under_way(tx: Tx, row: IntentRow) -> bool:

@@ -15,6 +15,7 @@ import msgspec
 import structlog
 
 from fleetwarden.controllers.heartbeat import Heartbeat, Wanted
+from fleetwarden.controllers.sightings import SLOW_MIN_S
 from fleetwarden.controllers.supervision import Supervision
 from fleetwarden.controllers.wakes import Wakes
 from fleetwarden.domain.actions import LeaseFence
@@ -27,7 +28,6 @@ __all__ = ["Loop", "Subscription", "TickState"]
 
 log = structlog.get_logger(__name__)
 JITTER = 0.1
-SLOW_MIN_S = 10.0  # a pass that took no longer is not slow, however short its interval
 LATE_FACTOR = 3.0  # a pass this many intervals late counts as overdue
 
 
@@ -54,6 +54,7 @@ class TickState(msgspec.Struct, kw_only=True):
     restarts: int = 0  # of its thread, which should never be needed
     error: str = ""
     late: str = ""
+    slow: str = ""
     leader: bool = False
 
 
@@ -188,7 +189,10 @@ class Loop:
         return fence
 
     def watch_over(self) -> list[str]:
-        """Restart threads that died, and tell supervision which are late; returns the names that were restarted."""
+        """Restart threads that died, and tell supervision which are late; returns the names that were restarted.
+
+        A pass that was slow and has ended is only named: what it rested on has ages and deadlines of its own.
+        """
         restarted = []
         for name, one in self._subscriptions.items():
             thread = self._threads.get(name)
@@ -199,9 +203,8 @@ class Loop:
                 restarted.append(name)
             late = self._late(name, one)
             self.states[name].late = late
-            slow = "" if late else self._slow(name, one)
-            told = (late or slow) if one.vital else ""
-            self._supervision.overdue(name, told, error_class="overdue" if late else "slow")
+            self.states[name].slow = "" if late else self._slow(name, one)
+            self._supervision.overdue(name, late if one.vital else "")
         return restarted
 
     def lease(self, name: str) -> LeaseFence | None:

@@ -16,7 +16,7 @@ from fleetwarden.domain.identifiers import JsonValue
 from fleetwarden.ports.stores import FeedMark, JournalEntry, Store, Tx
 from fleetwarden.ports.system import Notice, Notifier
 
-__all__ = ["CADENCE", "Messenger"]
+__all__ = ["CADENCE", "CURSOR", "Messenger", "mark_of"]
 
 log = structlog.get_logger(__name__)
 CADENCE = "notifier"
@@ -48,7 +48,7 @@ class Messenger:
 
     @staticmethod
     def _new(tx: Tx) -> Sequence[JournalEntry]:
-        return tx.journal.after(_mark(tx.facts.get(CURSOR)), topic="notice", limit=BATCH_MAX)
+        return tx.journal.after(mark_of(tx.facts.get(CURSOR)), topic="notice", limit=BATCH_MAX)
 
     def _deliver(self, entry: JournalEntry) -> bool:
         notice = Notice(severity=entry.severity, subject=entry.subject, summary=entry.summary, detail=entry.detail)
@@ -70,7 +70,7 @@ class Messenger:
         self._store.transact("notified", run)
 
 
-def _mark(known: JsonValue) -> FeedMark:
+def mark_of(known: JsonValue) -> FeedMark:
     """The stored cursor.  An earlier version kept the number of an entry, all of which come before any transaction."""
     if isinstance(known, dict):
         xact, seq = known.get("xact"), known.get("seq")

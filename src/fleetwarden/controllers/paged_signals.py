@@ -161,6 +161,7 @@ def _answer(
             unit=sample.unit,
             scope=definition.scope,
             observed_at=_at(sample),
+            confidence=sample.confidence,
         )
     fault, reason, age, source = SampleFault.MISSING, f"no sample of kind {definition.kind.value}", None, name
     if refused is not None:

@@ -57,6 +57,12 @@ class Push:
             self._names.add(service)
         self._wakes.event(CADENCE).set()
 
+    def told(self, service: str) -> None:
+        """Somebody says that something is wrong with that service: a pass looks.  It counts as no end."""
+        with self._lock:
+            self._names.add(service)
+        self._wakes.event(CADENCE).set()
+
     def _pause_of(self, service: str) -> float:
         """How long this end waits before a pass looks at it: the first few not at all."""
         now = self._clock.monotonic()

@@ -8,10 +8,12 @@ commit.  A refusal never costs a budget slot, and says what it does to the appro
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
 
+from fleetwarden.controllers.dependencies import dependency_wait
 from fleetwarden.controllers.foreign import touched
 from fleetwarden.controllers.gate import held_until, rule_on, stale_reason
 from fleetwarden.controllers.holding import hold
@@ -21,6 +23,7 @@ from fleetwarden.domain.actions import ActionApproval, ActionRequest, LeaseFence
 from fleetwarden.domain.convergence import facts, still_needed, undecidable
 from fleetwarden.domain.fleet import ObservedService, Service
 from fleetwarden.domain.identifiers import Micros, show_id
+from fleetwarden.domain.intent_requests import stands_for_intent
 from fleetwarden.domain.lifecycles import ApprovalState, IntentState, OutboxState
 from fleetwarden.domain.policy import Ruling
 from fleetwarden.ports.configuration import Configuration
@@ -30,6 +33,7 @@ __all__ = ["CallPlan", "Fate", "Recheck", "commit_one", "end_approval"]
 
 
 _LIMITS = IntentLimits()
+_NOTHING_BESIDE: Mapping[str, ObservedService] = {}
 
 
 class Fate(StrEnum):
@@ -67,11 +71,13 @@ def commit_one(
     configuration: Configuration,
     freeze_file: str,
     limits: IntentLimits = _LIMITS,
+    beside: Mapping[str, ObservedService] = _NOTHING_BESIDE,
 ) -> Recheck:
     """Re-check one prepared record and fence it.  Raises Fenced if the lease is no longer ours.
 
-    `service`, `observed` and `plan` belong together and are from right before this transaction.  `configuration` is
-    what holds now, read inside it, so that whatever was declared before commit 1 counts.
+    `service`, `observed` and `plan` belong together and are from right before this transaction, as is
+    `beside`: what the service depends on.  `configuration` is what holds now, read inside it, so that whatever was
+    declared before commit 1 counts.
     """
     # Exclusive: a grant takes its budget slot right here, and two that run side by side must see each other's.
     tx.lock_admission(exclusive=True)
@@ -90,9 +96,13 @@ def commit_one(
             return Recheck(fate=Fate.ENDED, reason=why, record=tx.outbox.get(seq))
         return _end(tx, record, approval, why, void=True)
     assert service is not None
-    if (why := _not_now(tx, record, observed, plan, lease_until)) is not None:
+    fleet = configuration.fleet.services
+    why = _not_now(tx, record, observed, plan, lease_until) or dependency_wait(
+        tx, record.request, service, fleet, beside
+    )
+    if why is not None:
         return Recheck(fate=Fate.WAITS, reason=why, record=record)
-    if record.request.source == Source.AUTOSCALER:
+    if stands_for_intent(record.request):
         return _intent_again(tx, record, service, observed, plan, configuration, freeze_file, fence, limits)
     controllers = record.request.source not in (Source.OPERATOR, Source.API)
     if controllers and observed is not None and (why := touched(tx, service, observed)) is not None:

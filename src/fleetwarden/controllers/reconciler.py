@@ -16,6 +16,7 @@ import msgspec
 import structlog
 
 from fleetwarden.controllers.approvals import ApprovalDesk
+from fleetwarden.controllers.condition import Condition
 from fleetwarden.controllers.convergence_watch import ConvergenceWatch
 from fleetwarden.controllers.foreign import ForeignWatch
 from fleetwarden.controllers.gate import Admission, Answer, Gate
@@ -117,6 +118,7 @@ class Reconciler:
         actions_max: int,
         foreign_hold_s: float = 1800.0,
         intents: IntentAuthorising | None = None,
+        condition: Condition | None = None,
     ) -> None:
         self._ids = ids
         self._store = store
@@ -132,6 +134,7 @@ class Reconciler:
         self._foreign = ForeignWatch(store, hold_s=foreign_hold_s)
         self._intents = intents or IntentAuthorising(store, configuration, gate)
         self._converging = ConvergenceWatch(store)
+        self._condition = condition or Condition(store)
         self._after = ""  # fairness: the next pass begins behind the last service that was served
         self._status = ""
         self._fence: LeaseFence | None = None  # of the pass that runs
@@ -154,8 +157,9 @@ class Reconciler:
         configuration = self._store.read(lambda tx: as_asked(tx, files))
         services = [] if configuration.fleet.error else list(configuration.fleet.services.values())
         look = self._sightings.look(services)
+        self._condition.run(configuration.fleet, look, fence)
         self._supervision.configured(look.at, configuration)
-        self._supervision.observed(look.at, self._sightings.asked(services), look.failed, errors=look.errors)
+        self._supervision.looked(look, self._sightings.asked(services))
         envelopes = self._supervision.envelopes()
         unready = _unready(services, envelopes)
         if self.paused or _none_ready(services, unready, envelopes):
@@ -209,9 +213,10 @@ class Reconciler:
             return None
         needed = {name for one in chosen for name in one.depends_on if name in fleet} - {one.name for one in chosen}
         look = self._sightings.look([*chosen, *(fleet[name] for name in sorted(needed))])
-        self._supervision.observed(look.at, self._sightings.asked(chosen), look.failed, errors=look.errors, whole=False)
+        self._supervision.looked(look, self._sightings.asked(chosen), whole=False)
         envelopes = self._supervision.envelopes()
         unready = _unready(chosen, envelopes)
+        self._condition.run(configuration.fleet, look, fence)
         if self._foreign.run(files, look.seen, fence):
             configuration = self._store.read(lambda tx: as_asked(tx, files))
             chosen = [configuration.fleet.services[one.name] for one in chosen]
@@ -282,7 +287,7 @@ class Reconciler:
             if (blind := unready.get(service.substrate)) is not None:
                 standings[service.name] = Standing(code="not_ready", reason=blind, at=look.at)
                 continue
-            observed = look.seen.get(service.name)
+            observed = look.of(service.name)
             now = converge(service, observed)
             if isinstance(now, Rest):
                 standings[service.name] = Standing(code=now.code, reason=now.reason, at=look.at)
@@ -300,7 +305,11 @@ class Reconciler:
         self, needs: Sequence[ActionRequest], held: Mapping[str, Held], fleet: Mapping[str, Service], look: Look
     ) -> list[ActionRequest]:
         """Where one instance is left alone after a row of failures: the next one of its service that may be tried."""
-        stuck = [one for one in needs if one.target in held and held[one.target].code == BACKING_OFF]
+        stuck = [
+            one
+            for one in needs
+            if one.target in held and held[one.target].code == BACKING_OFF and one.target in look.seen
+        ]
         others = [
             self._request(need, fleet[one.target], look.seen[one.target])
             for one in stuck

@@ -159,7 +159,7 @@ class Recovery:
         if service is None and not record.request.dry_run:
             told = f"{record.request.target} is no longer in the registry: a person settles it"
             return Judgement(done=None, reason=told, by_person=True)
-        return judge(record, None if service is None else self._sightings.look_at(service))
+        return judge(record, None if service is None else self._sightings.seen(service))
 
     def settle_by_person(self, seq: int, *, succeeded: bool, reason: str, by: str) -> OutboxRecord:
         """A person's word ends an unknown outcome.

@@ -12,7 +12,7 @@ from fleetwarden.domain.actions import Kind, OutboxRecord, Outcome
 from fleetwarden.domain.identifiers import JsonValue, show_id
 from fleetwarden.domain.lifecycles import OutboxState, WorkState
 from fleetwarden.domain.versions import ROLLOUTS
-from fleetwarden.ports.stores import Page, Tx
+from fleetwarden.ports.stores import Page, Tx, WorkItem
 from fleetwarden.ports.versions import RanVersion
 
 __all__ = ["note_version", "rolled_back", "rollouts_under_way", "why_not_again"]
@@ -64,6 +64,11 @@ def why_not_again(row: RanVersion, version: str) -> str:
     )
 
 
+def _watched(item: WorkItem) -> str:
+    action = int(item.payload.get("action", 0))
+    return show_id("X", action) if action else f"version {item.payload.get('version', '')}"
+
+
 def rollouts_under_way(tx: Tx) -> Mapping[str, str]:
     """By service, the change of version that has not ended: its record is open, or its watch runs.
 
@@ -80,8 +85,8 @@ def rollouts_under_way(tx: Tx) -> Mapping[str, str]:
         while True:
             page = tx.work.list(Page(kind=WATCH, state=state.value, before=before, limit=PAGE))
             for item in page:
-                if item.payload.get("kind") in ROLLOUTS:
-                    told = f"the watch of {show_id('X', int(item.payload['action']))} still runs"
+                if item.payload.get("kind") in ROLLOUTS or item.payload.get("rollout"):
+                    told = f"the watch of {_watched(item)} still runs"
                     found.setdefault(item.target, told)
             if len(page) < PAGE:
                 break

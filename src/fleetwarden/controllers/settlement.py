@@ -14,14 +14,14 @@ from fleetwarden.controllers.foreign import remember_left
 from fleetwarden.controllers.intent_moves import DEADLINE_S, record_ended
 from fleetwarden.controllers.rollouts import note_version
 from fleetwarden.controllers.unit_recheck import note_allocation
-from fleetwarden.domain.actions import ActionRequest, ExecutionState, Kind, OutboxRecord, Outcome, Source
-from fleetwarden.domain.identifiers import SECOND, JsonValue
+from fleetwarden.controllers.watch_opening import begin_watch, is_watched
+from fleetwarden.domain.actions import ExecutionState, OutboxRecord, Outcome
+from fleetwarden.domain.identifiers import JsonValue
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
-from fleetwarden.ports.stores import ExecutionDraft, Tx, WorkDraft
+from fleetwarden.ports.stores import ExecutionDraft, Tx
 
 __all__ = ["end_record", "outbox_end"]
 
-WATCHED = frozenset({Kind.RESTART, Kind.DEPLOY, Kind.ROLLBACK})
 _EXECUTION = {
     OutboxState.SUCCEEDED: ExecutionState.EXECUTED,
     OutboxState.FAILED: ExecutionState.FAILED,
@@ -79,8 +79,8 @@ def end_record(
         if approval.status is ApprovalState.GRANTED:
             done = f"{'settled as ' if settled_by else ''}{to.value}: {record.id}"
             tx.approvals.move(approval.seq, came_from=ApprovalState.GRANTED, to=ApprovalState.CLOSED, note=done)
-    if to is OutboxState.SUCCEEDED and _watched(request, down_too=watch_scale_down):
-        _watch(tx, record, watch_window_s)
+    if to is OutboxState.SUCCEEDED and is_watched(request, down_too=watch_scale_down):
+        begin_watch(tx, record, outcome, watch_window_s)
     remember_left(tx, record, to, outcome, settled_by=settled_by)
     note_version(tx, record, to, outcome)
     note_allocation(tx, record, to)
@@ -91,13 +91,6 @@ def end_record(
     return ended
 
 
-def _watched(request: ActionRequest, *, down_too: bool) -> bool:
-    """Whether a watch follows: a growing count that follows load is watched, a shrinking one where policy says so."""
-    if request.source == Source.AUTOSCALER:
-        return request.direction == "up" or down_too
-    return request.kind in WATCHED
-
-
 def _evidence(tx: Tx, record: OutboxRecord, outcome: Outcome, settled_by: str) -> Mapping[str, JsonValue]:
     told: dict[str, JsonValue] = {"before": dict(record.request.evidence.facts), **outcome.evidence}
     captured = tx.captures.digest_of(record.seq) if record.request.kind in CAPTURED else None
@@ -106,20 +99,6 @@ def _evidence(tx: Tx, record: OutboxRecord, outcome: Outcome, settled_by: str) -
     if settled_by:
         told["settled_by"] = settled_by
     return told
-
-
-def _watch(tx: Tx, record: OutboxRecord, window_s: float) -> None:
-    deadline = tx.now() + int(window_s * SECOND)
-    tx.work.enqueue(
-        WorkDraft(
-            kind="deploy_watch",
-            key=f"deploy_watch:{record.id}",
-            payload={"action": record.seq, "service": record.request.target, "kind": record.request.kind},
-            not_before=deadline,
-            deadline=deadline,
-            target=record.request.target,
-        )
-    )
 
 
 def _tell(tx: Tx, record: OutboxRecord, to: OutboxState, outcome: Outcome, settled_by: str) -> None:

@@ -7,7 +7,7 @@ rejected one changes nothing, and is counted by its source and reason for people
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 
 from fleetwarden.domain.contract_file import DEFAULT as DEFAULT_TENANT
@@ -16,6 +16,7 @@ from fleetwarden.domain.fleet import Fleet
 from fleetwarden.domain.identifiers import Micros
 from fleetwarden.domain.signal_authority import Rejection, SentSample, judge, source_label
 from fleetwarden.domain.signal_file import PUSHED, SignalsDocument
+from fleetwarden.domain.signals import Definition
 from fleetwarden.ports.attestation import SignalAuthenticator
 from fleetwarden.ports.configuration import ConfigurationSource
 from fleetwarden.ports.stores import Store, Tx
@@ -23,6 +24,7 @@ from fleetwarden.ports.stores import Store, Tx
 __all__ = ["Rejected", "SignalIntake"]
 
 SOURCES_COUNTED_MAX = 1000
+DECLARED_SHOWN = 10  # in one sentence
 
 
 class Rejected:
@@ -109,8 +111,7 @@ class SignalIntake:
         for index, one in enumerate(samples):
             wrong = judge(one, now, fleet.services.keys()) or _scope(one, fleet)
             if wrong is None and (one.kind, one.unit, one.aggregation) not in kinds:
-                told = f"no signal of kind {one.kind}, unit {one.unit}, {one.aggregation} with source: {PUSHED}"
-                wrong = Rejection.UNDEFINED, f"{told} is declared in signals.yml"
+                wrong = Rejection.UNDEFINED, _undeclared(one, document.definitions)
             if wrong is None:
                 wrong = self._attested(one) or _sequence(one, marks, fitting, most)
             if wrong is not None:
@@ -122,6 +123,15 @@ class SignalIntake:
         if problem is None:
             return None
         return Rejection.UNATTESTED if sample.attestation is None else Rejection.ATTESTATION, problem
+
+
+def _undeclared(sample: SentSample, definitions: Mapping[str, Definition]) -> str:
+    """That no signal is like this one, and which there are."""
+    pushed = sorted((name, one) for name, one in definitions.items() if one.source == PUSHED)
+    known = [f"{name} (kind {one.kind}, unit {one.unit}, {one.aggregation})" for name, one in pushed[:DECLARED_SHOWN]]
+    more = f" and {len(pushed) - len(known)} more" if len(pushed) > len(known) else ""
+    told = f"no signal of kind {sample.kind}, unit {sample.unit}, {sample.aggregation} with source: {PUSHED}"
+    return f"{told} is declared in signals.yml; declared: {', '.join(known) + more if known else 'none'}"
 
 
 def _sequence(sample: SentSample, marks: dict[str, int], fitting: set[str], most: int) -> tuple[Rejection, str] | None:

@@ -9,17 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+import msgspec
+
+from fleetwarden.controllers.storm_watch import read_storms
 from fleetwarden.domain import freezing
 from fleetwarden.domain import policy as policies
-from fleetwarden.domain.actions import ActionDecision, ActionRequest, Verdict
+from fleetwarden.domain.actions import ACTUATED_KINDS, ActionDecision, ActionRequest, Kind, Source, Verdict
 from fleetwarden.domain.budgets import Use, Wave
 from fleetwarden.domain.identifiers import Micros, rfc3339
 from fleetwarden.domain.policy_rules import Rule
+from fleetwarden.domain.storm import Storms
 from fleetwarden.ports.stores import Freeze, Tx
 
 __all__ = ["Standing"]
 
 FREEZES_TOLD = 3  # named in a denial; `freeze status` names all
+_PEOPLE = frozenset({Source.OPERATOR, Source.API})
 _USES = frozenset({Verdict.ALLOW, Verdict.ALLOW_NOTIFY})
 
 
@@ -55,7 +60,25 @@ class Standing:
         told = tuple(_frozen_by(one) for one in active[:FREEZES_TOLD])
         if len(active) > FREEZES_TOLD:
             told = (*told, f"and {len(active) - FREEZES_TOLD} more freezes")
-        return policies.Situation(freezes=told, freeze_file=self._freeze_file)
+        return policies.Situation(freezes=told, freeze_file=self._freeze_file, storm=self._storm(request))
+
+    @cached_property
+    def _storms(self) -> Storms | None:
+        try:
+            return read_storms(self._tx)
+        except msgspec.ValidationError:
+            return None
+
+    def _storm(self, request: ActionRequest) -> str:
+        """Why a storm denies a controller's request.  What a person asks, and a start of what did not run, pass."""
+        if request.source in _PEOPLE or request.kind not in ACTUATED_KINDS or request.kind == Kind.START:
+            return ""
+        if self._storms is None:
+            return "what is stored of the storm breaker cannot be read"
+        breaker = self._storms.for_group(request.group)
+        if breaker is None:
+            return ""
+        return f"a storm since {rfc3339(breaker.since)}: {breaker.sick} of {breaker.total} services are sick"
 
     def uses(self, kind: str, target: str, since: Micros, *, dry_run: bool, limit: int) -> Sequence[Use]:
         if target not in self._asked:

@@ -12,6 +12,7 @@ from threading import Lock
 
 import structlog
 
+from fleetwarden.controllers.sightings import Look
 from fleetwarden.domain.errors import FleetError
 from fleetwarden.domain.health import DependencyHealth, FleetHealthEvidence, HealthStatus, assess, in_scope
 from fleetwarden.domain.identifiers import SECOND, Micros
@@ -66,7 +67,11 @@ class Supervision:
         self._lock = Lock()
         self._known: dict[str, DependencyHealth] = {}
         self._signals: DependencyHealth | None = None
-        self._overdue: dict[str, tuple[str, str]] = {}  # why, and the class of it
+        self._overdue: dict[str, str] = {}
+
+    def looked(self, look: Look, served: Mapping[str, frozenset[str]], *, whole: bool = True) -> None:
+        """Record one look at services; see `observed`."""
+        self.observed(look.at, served, look.failed, errors=look.errors, slow=look.slow, whole=whole)
 
     def observed(
         self,
@@ -75,10 +80,11 @@ class Supervision:
         failed: Mapping[str, str],
         *,
         errors: Mapping[str, str] = {},
+        slow: Mapping[str, str] = {},
         whole: bool = True,
     ) -> None:
         """Record one look: observers that were asked with their substrates, and those that failed with their reason
-        (and the class of the error).
+        (and the class of the error).  `slow`: those that answered too slowly; they are degraded until they do not.
 
         After a look at the whole fleet, one that was not asked is not in use: what was last known of it is forgotten.
         """
@@ -95,6 +101,7 @@ class Supervision:
                 observer=True,
                 substrates=substrates,
                 error_class=errors.get(name, "error") if trouble is not None else "",
+                slow=slow.get(name, ""),
             )
 
     def signals_every(self, interval_s: float) -> None:
@@ -132,11 +139,11 @@ class Supervision:
         rejected = tuple(f"rejected, {stays}: {one}" for one in configuration.policy_problems)
         self._put("policy", at, None, authority=True, notes=rejected)
 
-    def overdue(self, name: str, why: str, *, error_class: str = "overdue") -> None:
-        """A controller's thread is late, slow or dead; "" clears it."""
+    def overdue(self, name: str, why: str) -> None:
+        """A controller's thread is late or dead; "" clears it."""
         with self._lock:
             if why:
-                self._overdue[name] = (why, error_class)
+                self._overdue[name] = why
             else:
                 self._overdue.pop(name, None)
 
@@ -155,10 +162,10 @@ class Supervision:
                     status=HealthStatus.DEGRADED,
                     checked_at=now,
                     max_age_us=self._max_age,
-                    error_class=error_class,
+                    error_class="overdue",
                     diagnostics=(why,),
                 )
-                for name, (why, error_class) in sorted(self._overdue.items())
+                for name, why in sorted(self._overdue.items())
             ]
         return Envelopes(
             [store, *known, *late, *([] if self._signals is None else [self._signals])],
@@ -220,18 +227,21 @@ class Supervision:
         substrates: frozenset[str] | None = None,
         error_class: str = "",
         notes: tuple[str, ...] = (),
+        slow: str = "",
     ) -> None:
+        well = HealthStatus.DEGRADED if slow else HealthStatus.HEALTHY
+        told = tuple(one for one in (trouble, slow) if one)
         with self._lock:
             before = self._known.get(name)
             self._known[name] = DependencyHealth(
                 name=name,
-                status=HealthStatus.HEALTHY if trouble is None else HealthStatus.UNAVAILABLE,
+                status=well if trouble is None else HealthStatus.UNAVAILABLE,
                 checked_at=at,
                 last_success_at=at if trouble is None else (before.last_success_at if before else None),
                 max_age_us=self._max_age,
                 authority=authority,
                 observer=observer,
                 substrates=substrates,
-                error_class=error_class,
-                diagnostics=(*(() if trouble is None else (trouble,)), *notes),
+                error_class=error_class or ("slow" if slow else ""),
+                diagnostics=(*told, *notes),
             )

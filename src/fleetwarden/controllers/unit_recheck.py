@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fleetwarden.domain.actions import ActionRequest, Kind, OutboxRecord, Source
+from fleetwarden.domain.actions import ActionRequest, Kind, OutboxRecord
 from fleetwarden.domain.contract.capacity import CountChange, Room, UnitRefusal, refusal
 from fleetwarden.domain.fleet import Fleet
+from fleetwarden.domain.intent_requests import stands_for_intent
 from fleetwarden.domain.lifecycles import OutboxState
 from fleetwarden.ports.stores import Tx
 
@@ -57,7 +58,7 @@ def unit_refusal(
         unit=request.target,
         current=current,
         desired=desired,
-        follows_load=request.source == Source.AUTOSCALER,
+        follows_load=stands_for_intent(request),
         any_time=request.break_glass,
     )
     return refusal(fleet.catalogue, fleet.unit_problems, change, room or Roomy(tx, fleet), tx.now())

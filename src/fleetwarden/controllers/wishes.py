@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from fleetwarden.controllers.quarantining import Marks, marks_of
 from fleetwarden.controllers.rollouts import rolled_back, why_not_again
 from fleetwarden.domain.desired import ForeignChange, ForeignField, ForeignState, Override, layered
 from fleetwarden.domain.fleet import Fleet, Service
@@ -28,8 +29,9 @@ def as_asked(tx: Tx, configuration: Configuration) -> Configuration:
     for one in tx.foreign.standing():
         changes[one.service].append(one)
     undone = rolled_back(tx)
+    marks = marks_of(tx)
     counts = _left_by_load(configuration, tx.allocations.all())
-    names = overrides.keys() | changes.keys() | undone.keys() | counts.keys()
+    names = overrides.keys() | changes.keys() | undone.keys() | counts.keys() | marks.services
     if not names:
         return configuration
 
@@ -38,6 +40,7 @@ def as_asked(tx: Tx, configuration: Configuration) -> Configuration:
             name: _held_back(
                 layered(_counted(fleet.services[name], counts), overrides.get(name), changes.get(name, ())),
                 undone.get(name),
+                marks,
             )
             for name in names
             if name in fleet.services
@@ -71,10 +74,16 @@ def _counted(service: Service, counts: Mapping[str, int]) -> Service:
     return msgspec.structs.replace(service, replicas=count, source=source)
 
 
-def _held_back(service: Service, last: RanVersion | None) -> Service:
-    """With the reason why its declared version is not deployed, where a person rolled back from it."""
+def _held_back(service: Service, last: RanVersion | None, marks: Marks) -> Service:
+    """With the reason why its declared version is not deployed: it failed its watch, or it was rolled back from.
+
+    A person who clears a quarantine answers the rollback before that, too.
+    """
+    held = marks.why(service.name, service.version)
     why = "" if last is None else why_not_again(last, service.version)
-    return msgspec.structs.replace(service, rolled_back=why) if why else service
+    if why and last is not None and marks.forgiven(service.name, service.version, last.at):
+        why = ""
+    return msgspec.structs.replace(service, rolled_back=why, quarantined=held) if why or held else service
 
 
 def answer_changes(tx: Tx, override: Override) -> list[str]:

@@ -16,7 +16,7 @@ from fleetwarden.domain.errors import Conflict, Fenced, FleetError, StoreUnavail
 from fleetwarden.domain.identifiers import SECOND, JsonValue
 from fleetwarden.ports.stores import Store, Tx, WorkItem
 
-__all__ = ["Handler", "Step", "Worker"]
+__all__ = ["Handler", "Step", "Worker", "put_off", "still_ours"]
 
 log = structlog.get_logger(__name__)
 BATCH_MAX = 32
@@ -43,6 +43,12 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 Handler = Callable[[WorkItem], Step]
 
 
+def still_ours(tx: Tx, item: WorkItem) -> None:
+    """Raises Fenced if the step was claimed again meanwhile: then its new holder carries it out."""
+    if item.lease_until is not None:
+        tx.work.extend(item.seq, item.token, item.lease_until - item.updated_at)
+
+
 class Worker:
     """Claims due steps and runs their handlers.  `lease_s`: longer than any single step may take."""
 
@@ -57,7 +63,7 @@ class Worker:
 
         With nothing due it only reads: an idle plane writes nothing.
         """
-        due, now = self._store.read(lambda tx: (tx.work.next_due(), tx.now()))
+        due, now = self._store.read(lambda tx: (tx.work.next_due(sorted(self._handlers)), tx.now()))
         if due is None or due > now:
             return 0
         items = self._store.transact(
@@ -93,27 +99,31 @@ class Worker:
             tx.work.again(item.seq, item.token, not_before=due, error=step.note, count=False)
 
     def _failed(self, item: WorkItem, error: str) -> None:
-        def run(tx: Tx) -> None:
-            if item.attempts >= item.max_attempts:
-                tx.work.bury(item.seq, item.token, error)
-                tx.journal.write(
-                    topic="notice",
-                    actor="worker",
-                    subject=item.target,
-                    severity="error",
-                    summary=f"work W-{item.seq} ({item.kind}) failed {item.attempts} times and is given up: {error}",
-                    detail={"work": f"W-{item.seq}"},
-                )
-                return
-            wait = min(BACKOFF_FIRST_S * 2 ** max(0, item.attempts - 1), BACKOFF_MAX_S)
-            tx.work.again(item.seq, item.token, not_before=tx.now() + int(wait * SECOND), error=error)
+        self._settle(item, lambda tx: put_off(tx, item, error))
 
-        self._settle(item, run)
-
-    def _settle(self, item: WorkItem, run: Callable[[Tx], None]) -> None:
+    def _settle(self, item: WorkItem, run: Callable[[Tx], object]) -> None:
         try:
             self._store.transact("settle_work", run)
         except (Fenced, Conflict) as error:
             log.warning("work was taken over", work=item.seq, error=str(error))
         except FleetError as error:  # one that cannot be settled must not keep the rest of the batch from its turn
             log.warning("work waits", work=item.seq, error=str(error))
+
+
+def put_off(tx: Tx, item: WorkItem, error: str) -> bool:
+    """Try a failed step again after a while, or give it up, visibly, where it has failed too often; whether it comes
+    again.  Part of the caller's transaction.  Raises Fenced, Conflict."""
+    if item.attempts >= item.max_attempts:
+        tx.work.bury(item.seq, item.token, error)
+        tx.journal.write(
+            topic="notice",
+            actor="worker",
+            subject=item.target,
+            severity="error",
+            summary=f"work W-{item.seq} ({item.kind}) failed {item.attempts} times and is given up: {error}",
+            detail={"work": f"W-{item.seq}"},
+        )
+        return False
+    wait = min(BACKOFF_FIRST_S * 2 ** max(0, item.attempts - 1), BACKOFF_MAX_S)
+    tx.work.again(item.seq, item.token, not_before=tx.now() + int(wait * SECOND), error=error)
+    return True

@@ -21,6 +21,7 @@ __all__ = [
     "ACTUATED_KINDS",
     "KNOWN_KINDS",
     "OBSERVING_KINDS",
+    "PROPOSALS",
     "ActionApproval",
     "ActionDecision",
     "ActionExecution",
@@ -53,11 +54,13 @@ class Kind(StrEnum):
     NOTIFY = "notify"
     NOOP = "noop"
     INVESTIGATE = "investigate_resource_pressure"
+    FAILURE_GAP = "failure_gap"
 
 
 ACTUATED_KINDS = frozenset({Kind.RESTART, Kind.SCALE, Kind.STOP, Kind.START, Kind.DEPLOY, Kind.ROLLBACK})
 OBSERVING_KINDS = frozenset({Kind.DIAGNOSE, Kind.NOTIFY, Kind.NOOP})  # change nothing
 KNOWN_KINDS = frozenset(Kind)
+PROPOSALS = frozenset({Kind.INVESTIGATE, Kind.FAILURE_GAP})  # work for people: a grant says that somebody took it up
 
 
 class Source(StrEnum):

@@ -27,7 +27,7 @@ from fleetwarden.domain.contract.records import (
 )
 from fleetwarden.domain.identifiers import name_problem
 from fleetwarden.domain.located import Findings, Node
-from fleetwarden.domain.located_values import quoted, texts, whole, word
+from fleetwarden.domain.located_values import quoted, whole, word
 from fleetwarden.domain.located_values import text as text_of
 from fleetwarden.domain.window_file import read_window
 from fleetwarden.domain.windows import DAYS
@@ -69,8 +69,7 @@ class UnitSpec(Record):
     burst_units: int = 0
     failure_domain: str = ""
     maintenance: UnitMaintenance | None = None
-    rollback: RollbackPolicy = RollbackPolicy.PREVIOUS
-    depends_on: tuple[str, ...] = ()
+    rollback: RollbackPolicy = RollbackPolicy.MANUAL
     file: str = ""
     line: int = 0
 
@@ -225,17 +224,23 @@ def read_unit(findings: Findings, node: Node) -> UnitSpec | None:
         own.problem(keys["burst_units"], "unit.burst_units is a part of max_units, which is missing")
     elif burst and max_units is not None and burst > max_units:
         own.problem(keys["burst_units"], f"unit.burst_units: {burst} is more than max_units, {max_units}")
-    rollback = (
-        word(own, "unit.rollback", keys["rollback"], [one.value for one in RollbackPolicy])
-        if "rollback" in keys
-        else RollbackPolicy.PREVIOUS.value
-    )
-    depends_on = texts(own, "unit.depends_on", keys["depends_on"]) if "depends_on" in keys else ()
+    rollback = RollbackPolicy.MANUAL.value
+    if "rollback" in keys and keys["rollback"].value == RollbackPolicy.PREVIOUS.value:
+        own.problem(
+            keys["rollback"], "unit.rollback: previous: no count is taken back by itself; leave it out, or write manual"
+        )
+    elif "rollback" in keys:
+        rollback = word(own, "unit.rollback", keys["rollback"], [RollbackPolicy.MANUAL.value]) or rollback
+    if "depends_on" in keys:
+        own.problem(
+            keys["depends_on"],
+            "unit.depends_on: nothing waits for a unit; write depends_on beside unit:, for which the service waits",
+        )
     names = {name: _name(own, f"unit.{name}", keys.get(name)) for name in ("pool", "workload", "failure_domain")}
     headroom = whole(own, "unit.headroom", keys["headroom"], 0, UNITS_MAX) if "headroom" in keys else 0
     maintenance = _maintenance(own, keys["maintenance"]) if "maintenance" in keys else None
     findings.problems += own.problems
-    if own.problems or headroom is None or burst is None or rollback is None or depends_on is None:
+    if own.problems or headroom is None or burst is None:
         return None
     return UnitSpec(
         pool=names["pool"],
@@ -246,7 +251,6 @@ def read_unit(findings: Findings, node: Node) -> UnitSpec | None:
         burst_units=burst,
         maintenance=maintenance,
         rollback=RollbackPolicy(rollback),
-        depends_on=depends_on,
         file=node.file,
         line=node.line,
     )
@@ -302,7 +306,7 @@ def assemble(declared: Declared, services: Sequence[CountBounds]) -> Catalogue:
             failure_domain=spec.failure_domain or (pool.failure_domain if pool is not None else DEFAULT),
             maintenance=spec.maintenance,
             rollback=spec.rollback,
-            depends_on=spec.depends_on or tuple(name for name in one.depends_on if name in named),
+            depends_on=tuple(name for name in one.depends_on if name in named),
             controller_mode=one.controller_mode,
         )
     _generate(units, workloads, pools, domains, declared)

@@ -25,6 +25,7 @@ from fleetwarden.domain.fleet import (
     Wish,
 )
 from fleetwarden.domain.identifiers import JsonValue, digest
+from fleetwarden.domain.intent_requests import stands_for_intent
 
 __all__ = ["Need", "Rest", "beside", "converge", "facts", "identity", "still_needed", "undecidable"]
 
@@ -107,6 +108,8 @@ def _towards_started(service: Service, observed: ObservedService) -> Need | Rest
         return _settled(service, "scaled_to_zero", "0 replicas, none started", service.count_wish)
     if (owned := not_ours(service, Kind.START)) is not None:
         return Rest(code="count_not_ours", reason=owned)
+    if service.quarantined:
+        return Rest(code="version_quarantined", reason=service.quarantined)
     why = {
         Presence.NEVER_STARTED: "never started",
         Presence.NOT_SINCE_BOOT: "not started since the machine booted",
@@ -162,6 +165,8 @@ def _at_rest(service: Service, observed: ObservedService) -> Need | Rest:
         return Rest(code="starting", reason="still starting")
     if observed.status is ServiceStatus.DEGRADED:
         return Rest(code="degraded", reason=f"{observed.ready} of {observed.total} ready{_because(observed)}")
+    if service.quarantined and service.version:  # also where it runs: people have to see that
+        return Rest(code="version_quarantined", reason=service.quarantined)
     if (differs := versions.differing(service, observed)) is not None:
         if service.rolled_back:
             return Rest(code="version_rolled_back", reason=service.rolled_back)
@@ -196,7 +201,7 @@ def beside(need: Need, service: Service, observed: ObservedService) -> Need | No
     what ails it, and the declared one is deployed.
     """
     differs = versions.differing(service, observed) if need.kind is Kind.RESTART else None
-    return None if differs is None or service.rolled_back else _rollout(service, differs)
+    return None if differs is None or service.rolled_back or service.quarantined else _rollout(service, differs)
 
 
 def _because(observed: ObservedService) -> str:
@@ -233,7 +238,7 @@ def still_needed(request: ActionRequest, service: Service, observed: ObservedSer
         return None
     if service.paused:
         return f"{service.name} is {service.paused}"
-    if request.source == Source.AUTOSCALER:
+    if stands_for_intent(request):
         return _scale_still_needed(request, service, observed)
     if (
         request.kind == Kind.RESTART
@@ -241,8 +246,8 @@ def still_needed(request: ActionRequest, service: Service, observed: ObservedSer
         and observed.presence is Presence.STARTED
     ):
         return _restart_still_needed(request, service, observed)
-    if request.kind == Kind.DEPLOY:
-        return _deploy_still_needed(request, service, observed)
+    if request.kind in versions.ROLLOUTS:
+        return _rollout_still_needed(request, service, observed)
     now = converge(service, observed)
     if isinstance(now, Rest):
         return f"{service.name} needs nothing now: {now.reason}"
@@ -269,16 +274,28 @@ def _scale_still_needed(request: ActionRequest, service: Service, observed: Obse
     return None
 
 
-def _deploy_still_needed(request: ActionRequest, service: Service, observed: ObservedService) -> str | None:
+def _rollout_still_needed(request: ActionRequest, service: Service, observed: ObservedService) -> str | None:
+    if request.kind == Kind.ROLLBACK:
+        return _rollback_still_needed(request, observed)
     if service.desired is DesiredState.STOPPED or observed.presence is not Presence.STARTED:
         return f"{service.name} is not running by now"
-    if service.rolled_back:
-        return service.rolled_back
+    if service.quarantined or service.rolled_back:
+        return service.quarantined or service.rolled_back
     differs = versions.differing(service, observed)
     if differs is None:
         return f"{service.name} runs version {service.version} by now"
     if dict(_rollout(service, differs).params) != dict(request.params):
         return f"{service.name} is declared in version {service.version} by now"
+    return None
+
+
+def _rollback_still_needed(request: ActionRequest, observed: ObservedService) -> str | None:
+    """What a failed watch asks for is needed while anything else than the version to go back to runs."""
+    wanted = request.params.get("version")
+    if observed.presence is not Presence.STARTED:
+        return f"{observed.name} is not running by now"
+    if list(versions.running(observed)) == [wanted]:
+        return f"{observed.name} runs version {wanted} by now"
     return None
 
 

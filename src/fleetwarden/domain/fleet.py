@@ -16,6 +16,7 @@ from fleetwarden.domain.contract_file import UnitSpec
 from fleetwarden.domain.errors import Problem
 from fleetwarden.domain.identifiers import Micros
 from fleetwarden.domain.scaling_block import ScalingBlock
+from fleetwarden.domain.watch_block import WatchBlock
 
 __all__ = [
     "DesiredState",
@@ -133,6 +134,8 @@ class Service(Record):
     scaling_error: ScalingError | None = None
     source: str = ""
     depends_on: tuple[str, ...] = ()  # services that have to be there before it is started or repaired
+    match: tuple[tuple[tuple[str, str], ...], ...] = ()  # labels of events about it, see `domain.event_matching`
+    watch: WatchBlock | None = None  # how its watches look, as far as the settings do not say
     unit: UnitSpec | None = None  # its `unit:` as written; what follows from it is in the fleet's catalogue
     # What follows is layered on at run time, never declared: see `domain.desired`.
     override: str = ""  # the id of the operator's override that holds
@@ -140,7 +143,8 @@ class Service(Record):
     state_wish: Wish | None = None
     held: str = ""  # what somebody else set and is held, with the commands that end that
     paused: str = ""  # why nothing is proposed for it at all
-    rolled_back: str = ""  # why the declared version is not deployed: a person rolled back from it
+    rolled_back: str = ""  # why the declared version is not deployed: it was rolled back from
+    quarantined: str = ""  # why nothing starts the declared version: it failed its watch
 
     @property
     def substrate(self) -> str:
@@ -163,6 +167,7 @@ class Fleet(Record):
 
     services: Mapping[str, Service] = {}
     groups: Mapping[str, Mode | None] = {}
+    min_healthy: Mapping[str, int] = {}  # by group: how many of its services must stay healthy
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
     rejected: tuple[str, ...] = ()

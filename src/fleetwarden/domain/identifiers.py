@@ -50,6 +50,9 @@ PREFIXES = {
     "O": "override",
     "C": "foreign change",
     "I": "scale intent",
+    "E": "event",
+    "V": "watch",
+    "Q": "quarantine",
 }
 LONG_PREFIX = {"A": "action_approval"}
 _CANONICAL = msgspec.json.Encoder(order="sorted")

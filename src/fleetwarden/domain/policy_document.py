@@ -24,13 +24,14 @@ class Options(Record):
     """The file's `options:`.  `approval_expires_s` is 1 to 31,536,000.
 
     `approval_warns_s`: how long before an approval expires people are told once more (at most a quarter of its whole
-    time; 0 for not at all).
+    time; 0 for not at all).  `event_max_age_s` (1 to 31,536,000): how old an event may be and still lead to an action.
     """
 
     watch_scale_down: bool = False
     allow_self_approval: bool = False
     approval_expires_s: int = 86_400
     approval_warns_s: int = 3_600
+    event_max_age_s: int = 900
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

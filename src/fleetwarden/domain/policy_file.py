@@ -125,8 +125,6 @@ def _policy(tree: Node, text_digest: str, findings: Findings) -> Policy | None:
         return None
     advice = Findings()
     policy_advice.warn(rules, advice)
-    if options.watch_scale_down:
-        advice.warn(parts["options"], "options.watch_scale_down: nothing reads it before there is autoscaling")
     return Policy(
         rules=tuple(rule for _, rule in rules),
         defaults=defaults,
@@ -269,7 +267,7 @@ def _options(node: Node | None, findings: Findings) -> Options:
         return Options()
     values: dict[str, JsonValue] = {}
     for name, part in findings.keys(node, Options.__struct_fields__).items():
-        if name == "approval_expires_s":
+        if name in ("approval_expires_s", "event_max_age_s"):
             values[name] = whole(findings, f"options.{name}", part, 1, MAX_EXPIRY_S)
         elif name == "approval_warns_s":
             values[name] = whole(findings, f"options.{name}", part, 0, MAX_EXPIRY_S)

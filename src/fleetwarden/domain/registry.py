@@ -18,11 +18,12 @@ from fleetwarden.domain.errors import Problem
 from fleetwarden.domain.fleet import Fleet, Mode, Service
 from fleetwarden.domain.identifiers import name_problem
 from fleetwarden.domain.located import Findings, Node
-from fleetwarden.domain.located_values import close, quoted, word
+from fleetwarden.domain.located_values import close, quoted, whole, word
 from fleetwarden.domain.service_entry import Entry, Group, build_service, read_entry
 
 __all__ = ["failed_fleet", "read_fleet"]
 
+MIN_HEALTHY_MAX = 1_000_000
 CONTRACT = ("pools", "workloads", "failure_domains")
 
 
@@ -73,6 +74,7 @@ def read_fleet(registry: Node, override: Node | None, folder: str, digest: str, 
     return Fleet(
         services=services_by_name,
         groups={name: group.mode for name, group in groups.items()},
+        min_healthy={name: group.min_healthy for name, group in groups.items() if group.min_healthy is not None},
         problems=tuple(sorted(found.problems)),
         warnings=tuple(sorted(found.warnings)),
         rejected=tuple(rejected),
@@ -128,6 +130,7 @@ def _groups(found: Findings, node: Node | None) -> dict[str, Group]:
         own = Findings()
         name = key.value
         mode: str | None = None
+        least: int | None = None
         if problem := name_problem(name):
             own.problem(key, f"groups: {problem}")
         elif name in groups:
@@ -137,11 +140,16 @@ def _groups(found: Findings, node: Node | None) -> dict[str, Group]:
                 value, f"group {name}: {quoted(value)} is {value.shape}, a mapping such as {{mode: live}} is needed"
             )
         elif value.mapping:
-            keys = own.keys(value, ("mode",), ("min_healthy",))
+            keys = own.keys(value, ("mode", "min_healthy"))
+            if "min_healthy" in keys:
+                least = whole(own, "min_healthy", keys["min_healthy"], 0, MIN_HEALTHY_MAX)
             mode = word(own, "mode", keys["mode"], [one.value for one in Mode]) if "mode" in keys else None
         usable = not own.problems
         groups[str(name)] = Group(
-            mode=Mode(mode) if mode is not None and usable else None, usable=usable, where=key.where
+            mode=Mode(mode) if mode is not None and usable else None,
+            min_healthy=least,
+            usable=usable,
+            where=key.where,
         )
         found.problems += own.problems
     return groups

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["MASK", "scrubbed"]
+__all__ = ["MASK", "names_secret", "scrubbed"]
 
 MASK = "***"
 _LINE_MAX = 4096  # characters that are looked at and kept of one line
@@ -54,6 +54,15 @@ _RULES: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
     ),
     (("private key",), re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.{0,4096}"), MASK),
 )
+
+
+_SECRET_NAME = re.compile(rf"(?i)(?:.*[^A-Za-z])?(?:{_NAMED}|authorization|cookie)(?:[^A-Za-z].*)?", re.DOTALL)
+
+
+def names_secret(name: str) -> bool:
+    """Whether a field of that name holds a secret: `api_key`, `Token`, `db.password`, `adminPassword`."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name[:256])
+    return _SECRET_NAME.fullmatch(spaced) is not None
 
 
 def scrubbed(line: str) -> str:

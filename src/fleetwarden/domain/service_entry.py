@@ -14,6 +14,7 @@ from fleetwarden.domain.actions import Record
 from fleetwarden.domain.contract_file import read_unit
 from fleetwarden.domain.depends_on import read_depends_on
 from fleetwarden.domain.errors import Problem
+from fleetwarden.domain.event_matching import read_match
 from fleetwarden.domain.fleet import DesiredState, Mode, ScalingBlock, ScalingError, Service
 from fleetwarden.domain.identifiers import name_problem
 from fleetwarden.domain.located import Findings, Node
@@ -21,12 +22,13 @@ from fleetwarden.domain.located_values import close, quoted, text, whole, word
 from fleetwarden.domain.process_block import read_process
 from fleetwarden.domain.scaling import read_block
 from fleetwarden.domain.version_block import check_version
+from fleetwarden.domain.watch_block import read_watch
 
 __all__ = ["OVERRIDABLE", "Entry", "Group", "build_service", "read_entry", "version_of"]
 
 OVERRIDABLE = ("replicas", "desired", "version", "scaling")
-DECLARED = ("name", "group", "owner", "mode", "depends_on", *OVERRIDABLE, "process", "unit")
-LATER = ("docker", "kubernetes", "match", "watch")
+DECLARED = ("name", "group", "owner", "mode", "depends_on", *OVERRIDABLE, "process", "unit", "match", "watch")
+LATER = ("docker", "kubernetes")
 REGISTRY_ONLY = frozenset({*DECLARED, *LATER}) - {"name", *OVERRIDABLE}
 PROCESS_REPLICAS_MAX = 1_000
 REPLICAS_MAX = 100_000
@@ -41,6 +43,7 @@ class Group(Record):
     """A declared group.  `usable` false: its own entry has a finding, so nothing in it may be acted upon."""
 
     mode: Mode | None = None
+    min_healthy: int | None = None
     usable: bool = True
     where: str = ""
 
@@ -140,6 +143,8 @@ def build_service(
         process = read_process(findings, keys["process"], folder=folder, replicas=replicas or 1, version=version)
         check_version(findings, keys.get("version", keys["process"]), process, version)
     unit = read_unit(findings, keys["unit"]) if "unit" in keys else None
+    match = read_match(findings, keys["match"]) if "match" in keys else ()
+    watch = read_watch(findings, keys["watch"]) if "watch" in keys else None
     if findings.problems or replicas is None:
         return None, ()
     scaling, scaling_error, warnings = _scaling(keys.get("scaling"), held, most)
@@ -154,6 +159,8 @@ def build_service(
         version=version,
         process=process,
         unit=unit,
+        match=match,
+        watch=watch,
         scaling=scaling,
         scaling_error=scaling_error,
         source=entry.node.where if layer is None else f"{entry.node.where}, {layer.node.where}",

@@ -24,6 +24,8 @@ JUDGED: Final = frozenset(
         Reason.SCALE_UP,
         Reason.SCALE_DOWN,
         Reason.AT_TARGET,
+        Reason.AT_MAX,
+        Reason.AT_MIN,
         Reason.DEADBAND,
         Reason.STABILIZING,
         Reason.WINDOW,

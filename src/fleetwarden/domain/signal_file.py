@@ -41,7 +41,19 @@ _URL = re.compile(
 _LABEL = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _SELECTOR = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]*(?:\s*\{[^{}]*\})?\s*")
 _SCRAPED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\s*\{[^{}]*\})?\s*")  # a recorded series is as young as its rule
-_SIGNAL = ("source", "kind", "query", "by", "age_of", "aggregation", "unit", "max_age_s", "scope", "services")
+_SIGNAL = (
+    "source",
+    "kind",
+    "query",
+    "by",
+    "age_of",
+    "aggregation",
+    "unit",
+    "max_age_s",
+    "scope",
+    "services",
+    "series_vary",
+)
 
 
 class SourceSpec(Record):
@@ -228,6 +240,7 @@ def _definition(own: Findings, name: str, node: Node, sources: Mapping[str, Sour
         age = number(own, f"{about}.max_age_s", keys["max_age_s"], 1, AGE_MAX_S) or AGE_MAX_S
     services = _services(own, about, keys.get("services"))
     source, query, by, age_of = _asking(own, about, node, keys, sources)
+    vary = _vary(own, about, keys.get("series_vary"), source)
     scope = words.get("scope") or SignalScope.SERVICE.value
     if not own.problems and words["aggregation"] == Aggregation.PER_REPLICA.value and source != PUSHED and not by:
         own.problem(node, f"{about}: per_replica needs by, the label that says whose replicas a series is about")
@@ -247,9 +260,21 @@ def _definition(own: Findings, name: str, node: Node, sources: Mapping[str, Sour
         age_of=age_of,
         max_age_s=age,
         services=services,
+        series_vary=vary,
         file=node.file,
         line=node.line,
     )
+
+
+def _vary(own: Findings, about: str, node: Node | None, source: str) -> bool:
+    if node is None:
+        return False
+    if not isinstance(node.value, bool):
+        own.problem(node, f"{about}.series_vary: {quoted(node)} is {node.shape}, true or false is needed")
+        return False
+    if source == PUSHED:
+        own.problem(node, f"{about}.series_vary: pushed samples have no series")
+    return node.value
 
 
 def _services(own: Findings, about: str, node: Node | None) -> tuple[str, ...]:

@@ -70,6 +70,9 @@ def _no_sample(reading: object) -> str | None:
         return "its value is no number that a measurement can have"
     if type(at) is not int or not 0 <= at < 2**62:
         return "its observed_at is no time in microseconds since 1970"
+    sure: object = reading.confidence
+    if isinstance(sure, bool) or not isinstance(sure, int | float) or not 0 <= sure <= 1:
+        return "its confidence is no number from 0 to 1"
     if type(series) is not int:
         return "its series is no whole number"
     return None

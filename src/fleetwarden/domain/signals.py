@@ -13,6 +13,7 @@ from fleetwarden.domain.identifiers import Micros
 
 __all__ = [
     "AGE_MAX_S",
+    "CONFIDENT",
     "SKEW_MAX_S",
     "Aggregation",
     "Definition",
@@ -26,6 +27,7 @@ __all__ = [
 ]
 
 AGE_MAX_S = 120.0  # a deployment may only lower it
+CONFIDENT = 0.5  # a sample of which its source is less sure than this is no reason to shrink
 SKEW_MAX_S = 30.0  # how far ahead of the store's clock a sample may be dated
 
 
@@ -80,6 +82,7 @@ class Sample(Record):
     observed_at: Micros
     version: str = ""  # of the instances that it comes from, where the source knows
     series: int = 0  # how many series it was made of; 0: nobody counted them
+    confidence: float = 1.0  # how sure its source is of it, 0 to 1
 
 
 class SampleFault(StrEnum):
@@ -123,7 +126,8 @@ class Definition(Record):
 
     `services` names exactly which services (or, scope unit, units; scope fleet, the plane's own) it answers for; () is
     every service that asks where `by` tells them apart.  `query` is the source's own language and never leaves the
-    provider that reads it.  `max_age_s`: at most 120.
+    provider that reads it.  `max_age_s`: at most 120.  `series_vary`: the number of series behind it changes by
+    nature, so that fewer of them are no sign of a loss.
     """
 
     name: str
@@ -137,5 +141,6 @@ class Definition(Record):
     age_of: str = ""  # a bare selector whose scrape times date the query's answer
     max_age_s: float = AGE_MAX_S
     services: tuple[str, ...] = ()
+    series_vary: bool = False
     file: str = ""
     line: int = 0

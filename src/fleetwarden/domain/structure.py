@@ -181,7 +181,7 @@ _PARAMS: Mapping[str, Mapping[str, _TypeCheck]] = {
 _MAY_ASK: Mapping[str, frozenset[str] | None] = {
     Source.RECONCILER: frozenset({Kind.RESTART, Kind.SCALE, Kind.STOP, Kind.START, Kind.DEPLOY}),
     Source.AUTOSCALER: frozenset({Kind.SCALE}),
-    Source.PLAYBOOK: frozenset({Kind.RESTART, Kind.INVESTIGATE}),
+    Source.PLAYBOOK: frozenset({Kind.RESTART, Kind.INVESTIGATE, Kind.FAILURE_GAP}),
     Source.DEPLOY_WATCH: frozenset({Kind.ROLLBACK, Kind.SCALE}),
     Source.OPERATOR: None,
     Source.API: None,

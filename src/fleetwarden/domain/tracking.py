@@ -18,7 +18,6 @@ import numpy as np
 
 from fleetwarden.domain.identifiers import Micros
 from fleetwarden.domain.tracking_columns import (
-    SNAP,
     BlockTable,
     Bools,
     Floats,
@@ -28,6 +27,7 @@ from fleetwarden.domain.tracking_columns import (
     Verdicts,
     Words,
     ceil_exact,
+    within_edges,
 )
 from fleetwarden.domain.tracking_memory import Memory
 
@@ -39,9 +39,13 @@ _KEEP = np.array([Reason.NOT_ASKED, Reason.WARMING, Reason.NO_NEWS], np.uint8)  
 
 @dataclass(slots=True)
 class _Recommended:
-    """By row: the equation's answer over all usable signals, and what is known of the signals."""
+    """By row: the equation's answer over all usable signals, and what is known of the signals.
+
+    `count`: what all of them say together; `asked`: the same, but what was used before asks for no more replicas.
+    """
 
     count: Ints
+    asked: Ints
     usable: Bools  # at least one
     missing: Bools  # at least one is not usable
     unasked: Bools  # at least one was not asked for
@@ -55,8 +59,7 @@ class _Recommended:
 
 def new_memory(table: BlockTable) -> Memory:
     """A memory of nothing, for this table."""
-    longest = int(table.window_us.max()) if len(table) else 0
-    return Memory(len(table), len(table.pair_row), np.flatnonzero(table.window_us > 0), longest)
+    return Memory(len(table.pair_row), table.window_us)
 
 
 def evaluate(table: BlockTable, seen: Seen, memory: Memory, now: Micros) -> Verdicts:
@@ -78,18 +81,19 @@ def _recommend(table: BlockTable, seen: Seen) -> _Recommended:
         usable = (seen.fault == 0) & np.isfinite(seen.value) & (seen.value >= 0)
         total = np.where(seen.per_replica, seen.value * effective, seen.value)
         each = np.where(seen.per_replica, seen.value, seen.value / effective)
-        count = ceil_exact(total / table.pair_target)
+        quotient = total / table.pair_target
+        count = ceil_exact(quotient)
         ratio = each / table.pair_target
         row = table.pair_row
         upper = np.where(table.with_behavior[row], table.up_tolerance[row], table.deadband[row])
         lower = np.where(table.with_behavior[row], table.down_tolerance[row], table.deadband[row])
-        within = (ratio <= 1.0 + upper + SNAP) & (ratio >= 1.0 - lower - SNAP) & (current > 0)
+        within = within_edges(quotient, effective, lower, upper) & (current > 0)
         asleep = (table.low[row] == 0) & (table.activation[row] > 0) & (total <= table.activation[row])
     count = np.where(within, current, count)
     count = np.where(asleep, 0, count)
-    count = np.where(seen.again, np.minimum(count, current), count)  # what was used before asks for no more
+    asked = np.where(seen.again, np.minimum(count, current), count)
     within &= ~asleep
-    count = np.where(usable, count, -1)
+    count, asked = np.where(usable, count, -1), np.where(usable, asked, -1)
     ratio = np.where(usable, ratio, np.nan)
     asked_for = seen.fault != 2
     missing = (~usable & asked_for) | seen.no_down
@@ -97,7 +101,17 @@ def _recommend(table: BlockTable, seen: Seen) -> _Recommended:
         pairs = np.arange(len(table), dtype=np.int64)
         news = usable & ~seen.again
         return _Recommended(
-            np.maximum(count, 0), usable, missing, ~asked_for, news, seen.again, within, seen.per_replica, ratio, pairs
+            count=np.maximum(count, 0),
+            asked=np.maximum(asked, 0),
+            usable=usable,
+            missing=missing,
+            unasked=~asked_for,
+            news=news,
+            again=seen.again,
+            within=within,
+            mixed=seen.per_replica,
+            pressure=ratio,
+            winner=pairs,
         )
     start = table.pair_start
     best = np.maximum.reduceat(count, start)
@@ -105,6 +119,7 @@ def _recommend(table: BlockTable, seen: Seen) -> _Recommended:
     winner = np.minimum.reduceat(rank, start)
     return _Recommended(
         count=np.maximum(best, 0),
+        asked=np.maximum(np.maximum.reduceat(asked, start), 0),
         usable=np.logical_or.reduceat(usable, start),
         missing=np.logical_or.reduceat(missing, start),
         unasked=np.logical_or.reduceat(~asked_for, start),
@@ -121,14 +136,17 @@ def _windowed(table: BlockTable, seen: Seen, memory: Memory, found: _Recommended
     """The recommendations, held by those of the stabilization windows: up to the lowest, down to the highest."""
     rows = memory.windowed
     if not len(rows):
-        return found.count
-    usable = found.news & (seen.reason == OPEN)
+        return found.asked
+    seen_at_all = seen.status != Words.UNOBSERVED
+    open_ = seen.reason == OPEN
+    usable = found.news & open_
+    blind = seen_at_all & (~open_ | found.missing)
     lowest, highest = memory.extremes(now, table.up_window_us, table.down_window_us)
-    wanted, current = found.count[rows], seen.current[rows]
+    wanted, current = found.asked[rows], seen.current[rows]
     lowest, highest = np.minimum(lowest, wanted), np.maximum(highest, wanted)
-    held = found.count.copy()
+    held = found.asked.copy()
     held[rows] = np.clip(current, lowest, np.maximum(lowest, highest))
-    memory.remember(now, found.count, usable)
+    memory.remember(now, found.count, seen.current, usable, blind)
     return held
 
 
@@ -140,18 +158,25 @@ def _decide(table: BlockTable, seen: Seen, memory: Memory, found: _Recommended, 
     reason = _standing(seen, found)
     evaluated = reason == OPEN
     up, down = direction > 0, direction < 0
+    measured = memory.fresh | ((seen.fault == 0) & ~seen.again)
+    each = np.ones(len(table), np.bool_) if table.single else np.logical_and.reduceat(measured, table.pair_start)
 
     warming = (table.warmup_us > seen.youngest_us) & found.mixed & (direction != 0)
     _set(reason, evaluated & warming, Reason.WARMING)
     _set(reason, evaluated & down & found.missing, Reason.BLOCKED_DOWN)
     _set(reason, evaluated & down & found.unasked, Reason.NOT_ASKED)
+    waiting = (found.asked < found.count) & (found.asked == current) & (direction == 0) & (current < table.high)
+    _set(reason, waiting, Reason.NO_NEWS)  # an older sample holds the count: it is for its next one to say
     counting = reason == OPEN
-    count = np.where(direction == memory.streak, memory.count + 1, 1)
+    grows = up | outside | each  # fewer need a sample of every signal, or the quickest would count for all
+    count = np.where(direction == memory.streak, memory.count, 0) + grows
     count = np.where(direction == 0, 0, count)
     needed = np.where(outside, 1, np.where(up, table.up_samples, table.down_samples))
 
     still = counting & (direction == 0)
-    _set(reason, still & (held != found.count), Reason.WINDOW)
+    _set(reason, still & (current == table.high) & (held > table.high), Reason.AT_MAX)
+    _set(reason, still & (current == low) & (held < low), Reason.AT_MIN)
+    _set(reason, still & (held != found.asked), Reason.WINDOW)
     _set(reason, still & (current == 0) & (found.count == 0) & (table.low == 0), Reason.INACTIVE)
     _set(reason, still & found.within, Reason.DEADBAND)
     _set(reason, still, Reason.AT_TARGET)
@@ -165,6 +190,9 @@ def _decide(table: BlockTable, seen: Seen, memory: Memory, found: _Recommended, 
     keeps = counting | np.isin(reason, _KEEP)
     memory.streak = np.where(keeps, memory.streak, 0).astype(np.int8)
     memory.count = np.where(keeps, memory.count, 0)
+    if not table.single:
+        goes_on = keeps & ~(counting & (grows | (direction == 0)))
+        memory.fresh = measured & goes_on[table.pair_row]
 
     desired = np.where(reason == Reason.SCALE_UP, _up(table, current, bounded), current)
     desired = np.where(reason == Reason.SCALE_DOWN, _down(table, current, bounded), desired)

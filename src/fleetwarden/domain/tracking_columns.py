@@ -6,6 +6,7 @@ fills `Seen` and reads `Verdicts`.  Nothing here decides.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -19,7 +20,6 @@ from fleetwarden.domain.scaling_block import ScalingBlock
 
 __all__ = [
     "BIG",
-    "SNAP",
     "BlockTable",
     "Reason",
     "Seen",
@@ -27,10 +27,14 @@ __all__ = [
     "Words",
     "ceil_exact",
     "compile_blocks",
+    "near_of",
+    "within_edges",
 ]
 
-SNAP: Final = 3e-10  # relative: a quotient this near to a whole number is that number
+SNAP: Final = 0.999_999e-9  # just below one in the tenth significant digit, which is a difference that was measured
 BIG: Final = 2**31 - 1
+_UNITS: Final[list[int]] = [10**power for power in range(10)]
+_DECADES: Final = np.array(_UNITS, np.float64)
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -67,6 +71,8 @@ class Reason(IntEnum):
     EXTERNAL = 24  # evaluated for people to see; another controller writes the count
     PREVENTED = 25  # something of the fleet's own: a foreign change, dependencies, the scaling contract
     NO_NEWS = 26  # nothing was measured since the last tick: what was used already moves nothing
+    AT_MAX = 27  # more would be wanted, and the maximum is reached
+    AT_MIN = 28  # fewer would do, and the minimum is reached
 
     @property
     def code(self) -> str:
@@ -254,12 +260,38 @@ def _windows(block: ScalingBlock) -> tuple[int, int]:
 
 
 def ceil_exact(quotient: Floats) -> Ints:
-    """Rounded up, but a quotient within SNAP (relative) of a whole number is that number.  Never below 0, never NaN.
+    """Rounded up, but a quotient next to a whole number (see `near_of`) is that number.  Never below 0, never NaN.
 
     Floating error must not add a replica: 3 x 60 / 60 is 3.  What is larger than any count is simply large.
     """
     bounded = np.minimum(np.maximum(np.nan_to_num(quotient, nan=0.0, posinf=BIG, neginf=0.0), 0.0), float(BIG))
     nearest = np.rint(bounded)
-    snapped = np.abs(bounded - nearest) <= SNAP * np.maximum(nearest, 1.0)
-    result: Ints = np.where(snapped, nearest, np.ceil(bounded)).astype(np.int64)
+    distance = np.abs(bounded - nearest)
+    result: Ints = np.ceil(bounded).astype(np.int64)
+    close = np.flatnonzero((distance > 0) & (distance <= SNAP * np.maximum(nearest, 1.0)))  # all that may be next to it
+    snapped = close[distance[close] <= _near(nearest[close])]
+    result[snapped] = nearest[snapped].astype(np.int64)
     return result
+
+
+def within_edges(quotient: Floats, current: Floats, lower: Floats, upper: Floats) -> Bools:
+    """Whether a quotient lies between the shares `1 - lower` and `1 + upper` of the current count (1 or more), edges
+    included.  What lies next to an edge lies on it, as near as it would have to be to the current count to be it."""
+    over, under = quotient - current * (1.0 + upper), current * (1.0 - lower) - quotient
+    beyond = np.maximum(over, under)
+    within: Bools = beyond <= 0
+    close = np.flatnonzero((beyond > 0) & (beyond <= SNAP * current))
+    within[close] = beyond[close] <= _near(current[close])
+    return within
+
+
+def near_of(whole: float) -> float:
+    """How far from this whole number (0 to BIG) a quotient may lie and still be it: less than one in its tenth
+    significant digit, so less than 1e-9 from 0 to 9 and less than 1e-8 from 10 to 99."""
+    return SNAP * _UNITS[bisect_right(_UNITS, max(whole, 1)) - 1]
+
+
+def _near(whole: Floats) -> Floats:
+    """`near_of` of many."""
+    near: Floats = SNAP * _DECADES[np.searchsorted(_DECADES, np.maximum(whole, 1.0), side="right") - 1]
+    return near

@@ -13,9 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fleetwarden.domain.identifiers import Micros
+from fleetwarden.domain.series_watch import SeriesWatch
 
-__all__ = ["GRAIN", "NOTHING_HIGH", "NOTHING_LOW", "Ints", "Memory", "merge_old"]
+__all__ = ["BLIND_US", "GRAIN", "NOTHING_HIGH", "NOTHING_LOW", "Ints", "Memory", "merge_old"]
 
+BLIND_US: Micros = (
+    120_000_000  # without evidence for so long (or a whole window), a window speaks for the count as it is
+)
 GRAIN = 64  # entries are merged when together they span no more than 1/GRAIN of their age
 MERGE_EVERY = 16
 NOTHING_HIGH = -1  # no recommendation: raises no maximum
@@ -47,18 +51,26 @@ def merge_old(starts: list[Micros], times: list[Micros], now: Micros, join: Call
 class Memory:
     """`streak`: -1, 0 or 1 by row; `count`: how many samples in a row its direction has; `last_used`: by pair, the time
     of the newest sample that was used, 0 if none was; `last_value`: what it said; `spent`: whether the count changed
-    since; `changed_at`: by row, when the count was changed last, 0 if nobody knows of a change."""
+    since; `fresh`: by pair, whether it was measured since its row's samples in a row grew or began anew;
+    `changed_at`: by row, when the count was changed last, 0 if nobody knows of a change."""
 
-    def __init__(self, rows: int, pairs: int, windowed: Ints, longest_us: Micros = 0) -> None:
-        """`windowed`: the rows that have a stabilization window, ascending; `longest_us`: the longest of them."""
+    def __init__(self, pairs: int, window_us: Ints) -> None:
+        """`window_us`: by row, its stabilization window, the longer one of both directions; 0 is none."""
+        rows, windowed = len(window_us), np.flatnonzero(window_us > 0)
         self.streak = np.zeros(rows, np.int8)
         self.count = np.zeros(rows, np.int64)
         self.last_used = np.zeros(pairs, np.int64)
         self.last_value = np.full(pairs, np.nan)
         self.spent = np.ones(pairs, np.bool_)
+        self.fresh = np.zeros(pairs, np.bool_)
         self.changed_at = np.zeros(rows, np.int64)
+        self.series = SeriesWatch(pairs)
+        self.above_one = np.zeros(pairs, np.bool_)  # whether a value of one replica was ever more than 1
+        self.total = np.zeros(rows, np.int64)  # how many replicas were seen last
         self.windowed = windowed
-        self._longest_us = longest_us
+        self._sighted_at = np.zeros(rows, np.int64)  # when nothing that its window needs was lacking
+        self._window_us = window_us[windowed]
+        self._longest_us: Micros = int(window_us.max()) if rows else 0
         self._starts: list[Micros] = []  # of each entry, its oldest tick
         self._times: list[Micros] = []  # and its newest, by which it is dated
         self._high: list[Counts] = []
@@ -69,12 +81,24 @@ class Memory:
         """How many times are kept of each windowed row."""
         return len(self._times)
 
-    def remember(self, now: Micros, recommended: Ints, usable: Bools) -> None:
-        """Keep this tick's recommendations of the windowed rows, where there are any, and forget what is too old."""
-        if not len(self.windowed):
+    def remember(self, now: Micros, recommended: Ints, current: Ints, usable: Bools, blind: Bools) -> None:
+        """Keep this tick's recommendations of the windowed rows, where there are any, and forget what is too old.
+
+        `usable`: rows with a recommendation; `blind`: rows whose evidence is incomplete, or that were not evaluated.
+        Where that has lasted too long, the window is of the count as it is: what nobody measured is no reason to
+        shrink, however low the first sample after it may be.
+        """
+        rows = self.windowed
+        if not len(rows):
             return
-        values, known = recommended[self.windowed], usable[self.windowed]
-        self._append(now, now, np.where(known, values, NOTHING_HIGH), np.where(known, values, NOTHING_LOW))
+        values, known, unseen = recommended[rows], usable[rows], blind[rows]
+        high, low = np.where(known, values, NOTHING_HIGH), np.where(known, values, NOTHING_LOW)
+        if unseen.any():
+            lasting = unseen & (now - self._sighted_at[rows] >= np.minimum(self._window_us, BLIND_US))
+            high = np.where(lasting, np.maximum(high, current[rows]), high)
+            low = np.where(lasting & ~known, current[rows], low)
+        self._sighted_at[rows[known & ~unseen]] = now
+        self._append(now, now, high, low)
         merge_old(self._starts, self._times, now, self._join)
         while self._times and now - self._times[0] >= self._longest_us:
             del self._starts[0], self._times[0], self._high[0], self._low[0]
@@ -111,6 +135,7 @@ class Memory:
             self.streak[row] = 0
             self.count[row] = 0
             self.spent[pairs] = True
+            self.fresh[pairs] = False
 
     def carry_over(self, other: Memory, rows: Mapping[int, int], pairs: Mapping[int, int], now: Micros) -> None:
         """Take over what another memory knows, by (its row → our row) and (its pair → our pair)."""
@@ -118,10 +143,15 @@ class Memory:
             self.streak[ours] = other.streak[theirs]
             self.count[ours] = other.count[theirs]
             self.changed_at[ours] = other.changed_at[theirs]
+            self.total[ours] = other.total[theirs]
+            self._sighted_at[ours] = other._sighted_at[theirs]
         for theirs, ours in pairs.items():
             self.last_used[ours] = other.last_used[theirs]
             self.last_value[ours] = other.last_value[theirs]
             self.spent[ours] = other.spent[theirs]
+            self.fresh[ours] = other.fresh[theirs]
+            self.above_one[ours] = other.above_one[theirs]
+        self.series.carry_over(other.series, pairs)
         place = {int(row): number for number, row in enumerate(other.windowed)}
         moved = {place[theirs]: ours for theirs, ours in rows.items() if theirs in place}
         mine = {int(row): number for number, row in enumerate(self.windowed)}

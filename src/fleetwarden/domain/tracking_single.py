@@ -16,27 +16,30 @@ from typing import Final, TypeAlias
 
 from fleetwarden.domain.identifiers import Micros
 from fleetwarden.domain.scaling_block import ScalingBlock
-from fleetwarden.domain.tracking_columns import BIG, SNAP, Reason, Words, compile_blocks
-from fleetwarden.domain.tracking_memory import NOTHING_HIGH, NOTHING_LOW, merge_old
+from fleetwarden.domain.tracking_columns import BIG, Reason, Words, compile_blocks, near_of
+from fleetwarden.domain.tracking_memory import BLIND_US, NOTHING_HIGH, NOTHING_LOW, merge_old
 
 __all__ = ["Glance", "Single"]
 
 _INF: Final = math.inf
+NEARLY: Final = 1e-8  # a share of the count: what is further beyond an edge than this is not next to it
 _STANDING: Final = {
     Words.UNOBSERVED: Reason.SKIP_UNOBSERVED,
     Words.UNKNOWN: Reason.SKIP_UNKNOWN,
     Words.DOWN: Reason.SKIP_DOWN,
 }
+_KEEP: Final = frozenset((Reason.NOT_ASKED, Reason.WARMING, Reason.NO_NEWS))  # they say nothing of the load
 
 
 class Glance:
     """What one tick saw of the service: the columns of `Seen`, as attributes.  One is used over and over.
 
-    `values`, `faults`, `per_replica` and `no_down`: by signal, in the order of the block.
+    `values`, `faults`, `again`, `per_replica` and `no_down`: by signal, in the order of the block.
     """
 
     __slots__ = (
-        "current", "existing", "faults", "no_down", "per_replica", "ready", "reason", "status", "values", "youngest_us",
+        "again", "current", "existing", "faults", "no_down", "per_replica", "ready", "reason", "status", "values",
+        "youngest_us",
     )  # fmt: skip
 
     def __init__(self, signals: int) -> None:
@@ -46,13 +49,15 @@ class Glance:
         self.values: Sequence[float] = [math.nan] * signals
         self.faults: Sequence[int] = [1] * signals
         self.per_replica: Sequence[bool] = [False] * signals
+        self.again: Sequence[bool] = [False] * signals
         self.no_down: Sequence[bool] = [False] * signals
         self.youngest_us: Micros = 2**63 - 1
 
 
-# What `evaluate` finds of all signals together: the count, whether any signal is usable, missing, or not asked for,
-# whether the deciding one lies within its deadband or tolerance, and whether any is an average over replicas.
-_Recommended: TypeAlias = tuple[int, bool, bool, bool, bool, bool]
+# What `evaluate` finds of all signals together: the count and what is asked for of it, whether any signal has news, is
+# what was used before, missing, or not asked for, whether the deciding one lies within its deadband or tolerance, and
+# whether any is an average over replicas.
+_Recommended: TypeAlias = tuple[int, int, bool, bool, bool, bool, bool, bool, bool]
 
 
 class Single:
@@ -65,13 +70,17 @@ class Single:
         "_block",
         "_down_samples",
         "_down_window_us",
+        "_fresh",
         "_high",
         "_highs",
         "_longest_us",
         "_low",
         "_lower",
         "_lows",
+        "_none_fresh",
         "_scheduled",
+        "_several",
+        "_sighted_at",
         "_sleeps",
         "_starts",
         "_table",
@@ -93,8 +102,8 @@ class Single:
         behaved = bool(table.with_behavior[0])
         self._behaved = behaved
         deadband = float(table.deadband[0])
-        self._upper = 1.0 + (float(table.up_tolerance[0]) if behaved else deadband) + SNAP
-        self._lower = 1.0 - (float(table.down_tolerance[0]) if behaved else deadband) - SNAP
+        self._upper = 1.0 + (float(table.up_tolerance[0]) if behaved else deadband)
+        self._lower = 1.0 - (float(table.down_tolerance[0]) if behaved else deadband)
         self._activation = float(table.activation[0])
         self._sleeps = self._low == 0 and self._activation > 0
         self._up_samples, self._down_samples = int(table.up_samples[0]), int(table.down_samples[0])
@@ -104,6 +113,9 @@ class Single:
         self._affordable = None if block.cost is None else block.cost.affordable
         self._scheduled = bool(table.scheduled)
         self.streak = self.count = 0
+        self._several = len(block.signals) > 1
+        self._fresh = self._none_fresh = [False] * len(block.signals)
+        self._sighted_at: Micros = 0
         self._starts: list[Micros] = []
         self._times: list[Micros] = []
         self._highs: list[int] = []
@@ -116,38 +128,37 @@ class Single:
 
     def consume(self) -> None:
         """A change was carried out: its streak begins anew."""
-        self.streak = self.count = 0
+        self._begin_anew()
 
     def tick(self, seen: Glance, now: Micros) -> tuple[int, int, Reason]:
         """As `evaluate` for a table of just this block: desired, raw and reason."""
         found = self._recommend(seen)
-        replicas, usable, missing, unasked, within, _ = found
-        held = self._windowed(seen, replicas, now, usable=usable) if self._longest_us else replicas
+        replicas, asked, usable, news, _, missing, unasked, _, _ = found
+        held = self._windowed(seen, found, now) if self._longest_us else asked
         current = seen.current
         low = int(self._table.floors(now)[0]) if self._scheduled else self._low
         bounded = min(max(held, low), self._high)
         direction = (bounded > current) - (bounded < current)
+        measured = self._measured(seen) if self._several else None
         status = seen.status
-        clear = usable and seen.reason is None and (status is Words.UP or status is Words.DEGRADED)
+        clear = news and seen.reason is None and (status is Words.UP or status is Words.DEGRADED)
         if not clear or self._warmup_us > seen.youngest_us or (direction < 0 and (missing or unasked)):
             standing = self._standing(seen, found, direction)
             if standing is not None:
-                if standing is not Reason.NOT_ASKED and standing is not Reason.WARMING:
-                    self.streak = self.count = 0
+                if standing in _KEEP:
+                    self._fresh = measured or self._fresh
+                else:
+                    self._begin_anew()
                 return current, replicas if usable else current, standing
         if direction == 0:
-            self.streak = self.count = 0
-            if held != replicas:
-                return current, replicas, Reason.WINDOW
-            if current == 0 and replicas == 0 and self._low == 0:
-                return current, replicas, Reason.INACTIVE
-            return current, replicas, Reason.DEADBAND if within else Reason.AT_TARGET
-        self.count = self.count + 1 if direction == self.streak else 1
-        self.streak = direction
-        if current < low or current > self._high:
-            needed = 1
-        else:
-            needed = self._up_samples if direction > 0 else self._down_samples
+            if asked < replicas and asked == current < self._high:
+                self._fresh = measured or self._fresh
+                return current, replicas, Reason.NO_NEWS
+            self._begin_anew()
+            return current, replicas, self._still(current, held, found, low)
+        outside = current < low or current > self._high
+        self._grow(direction, grows=direction > 0 or outside, measured=measured)
+        needed = 1 if outside else self._up_samples if direction > 0 else self._down_samples
         if self.count < needed:
             return current, replicas, Reason.STABILIZING
         if direction < 0:
@@ -156,6 +167,38 @@ class Single:
             return current, replicas, Reason.NOT_PLACED
         desired = self._up(current, bounded)
         return desired, replicas, Reason.SCALE_UP if desired != current else Reason.SKIP_COST
+
+    def _still(self, current: int, held: int, found: _Recommended, low: int) -> Reason:
+        """Why nothing is asked for where the count is as it should be."""
+        replicas, asked, within = found[0], found[1], found[7]
+        if current == self._high and held > self._high:
+            return Reason.AT_MAX
+        if current == low and held < low:
+            return Reason.AT_MIN
+        if held != asked:
+            return Reason.WINDOW
+        if current == 0 and replicas == 0 and self._low == 0:
+            return Reason.INACTIVE
+        return Reason.DEADBAND if within else Reason.AT_TARGET
+
+    def _grow(self, direction: int, *, grows: bool, measured: list[bool] | None) -> None:
+        """One more sample in that direction, if it is one."""
+        grows = grows or measured is None or all(measured)
+        self.count = (self.count if direction == self.streak else 0) + grows
+        self.streak = direction
+        if measured is not None:
+            self._fresh = self._none_fresh if grows else measured
+
+    def _begin_anew(self) -> None:
+        self.streak = self.count = 0
+        self._fresh = self._none_fresh
+
+    def _measured(self, seen: Glance) -> list[bool]:
+        """By signal, whether it was measured since the samples in a row grew or began anew."""
+        return [
+            fresh or (fault == 0 and not again)
+            for fresh, fault, again in zip(self._fresh, seen.faults, seen.again, strict=True)
+        ]
 
     def _up(self, current: int, bounded: int) -> int:
         desired = min(bounded, current + (BIG if self._behaved else self._block.up_step.of(current)))
@@ -167,12 +210,13 @@ class Single:
     def _recommend(self, seen: Glance) -> _Recommended:
         current = seen.current
         effective = current or 1
-        best, within = -1, False
-        usable = missing = unasked = mixed = False
-        for target, value, fault, each_replica, no_down in zip(
-            self._targets, seen.values, seen.faults, seen.per_replica, seen.no_down, strict=True
+        lowest, highest = current * (self._lower - NEARLY), current * (self._upper + NEARLY)
+        best, asked, within = -1, -1, False
+        usable = missing = unasked = mixed = news = used = False
+        for target, value, fault, each_replica, no_down, again in zip(
+            self._targets, seen.values, seen.faults, seen.per_replica, seen.no_down, seen.again, strict=True
         ):
-            mixed = mixed or each_replica
+            mixed, used = mixed or each_replica, used or again
             if no_down or fault == 1:
                 missing = True
             if fault:
@@ -181,33 +225,48 @@ class Single:
             if not 0.0 <= value < _INF:
                 missing = True
                 continue
-            usable = True
-            total, each = (value * effective, value) if each_replica else (value, value / effective)
+            usable, news = True, news or not again
+            total = value * effective if each_replica else value
+            quotient = total / target
             if self._sleeps and total <= self._activation:
                 count, near = 0, False
-            elif current and self._lower <= each / target <= self._upper:
+            elif current and lowest <= quotient <= highest and self._within(quotient, current):
                 count, near = current, True
             else:
-                count, near = _ceil(total / target), False
+                count, near = _ceil(quotient), False
             if count > best:
                 best, within = count, near
-        return max(best, 0), usable, missing, unasked, within, mixed
+            if again and count > current:
+                count = current
+            asked = max(asked, count)
+        return max(best, 0), max(asked, 0), usable, news, used, missing, unasked, within, mixed
 
-    def _windowed(self, seen: Glance, wanted: int, now: Micros, *, usable: bool) -> int:
-        times = self._times
+    def _within(self, quotient: float, current: int) -> bool:
+        """`within_edges` of one number."""
+        over, under = quotient - current * self._upper, current * self._lower - quotient
+        return max(over, under) <= near_of(current)
+
+    def _windowed(self, seen: Glance, found: _Recommended, now: Micros) -> int:
+        """What is asked for, held by the window's recommendations; this tick's is kept."""
+        replicas, wanted, _, news, _, missing, *_ = found
+        times, current = self._times, seen.current
         low = high = wanted
         if self._up_window_us and (known := self._lows[bisect_right(times, now - self._up_window_us) :]):
             low = min(low, min(known))  # noqa: PLW3301 -- unpacking would copy
         if self._down_window_us and (known := self._highs[bisect_right(times, now - self._down_window_us) :]):
             high = max(high, max(known))  # noqa: PLW3301
-        if usable and seen.reason is None:
-            self._append(now, wanted, wanted)
-        else:
-            self._append(now, NOTHING_HIGH, NOTHING_LOW)
+        evaluated = seen.reason is None
+        usable, blind = news and evaluated, seen.status is not Words.UNOBSERVED and (missing or not evaluated)
+        most, least = (replicas, replicas) if usable else (NOTHING_HIGH, NOTHING_LOW)
+        if blind and now - self._sighted_at >= min(self._longest_us, BLIND_US):
+            most, least = max(most, current), least if usable else current
+        if usable and not blind:
+            self._sighted_at = now
+        self._append(now, most, least)
         merge_old(self._starts, times, now, self._join)
         while times and now - times[0] >= self._longest_us:
             del self._starts[0], times[0], self._highs[0], self._lows[0]
-        return min(max(seen.current, low), max(low, high))
+        return min(max(current, low), max(low, high))
 
     def _append(self, at: Micros, high: int, low: int) -> None:
         self._starts.append(at)
@@ -223,13 +282,15 @@ class Single:
 
     def _standing(self, seen: Glance, found: _Recommended, direction: int) -> Reason | None:
         """Why nothing is counted: known before the equation, or no evidence for this direction."""
-        _, usable, missing, unasked, _, mixed = found
+        _, _, usable, news, used, missing, unasked, _, mixed = found
         if seen.reason is not None:
             return seen.reason
         if seen.status in _STANDING:
             return _STANDING[seen.status]
-        if not usable:
-            return Reason.NOT_ASKED if unasked and not missing else Reason.SKIP_METRICS
+        if not news:
+            if used and not missing:
+                return Reason.NO_NEWS
+            return Reason.NOT_ASKED if unasked and not missing and not usable else Reason.SKIP_METRICS
         if self._warmup_us > seen.youngest_us and mixed and direction != 0:
             return Reason.WARMING
         if direction < 0:
@@ -245,6 +306,6 @@ def _ceil(quotient: float) -> int:
     if quotient >= BIG:
         return BIG
     nearest = round(quotient)
-    if abs(quotient - nearest) <= SNAP * max(nearest, 1):
+    if abs(quotient - nearest) <= near_of(nearest):
         return nearest
     return math.ceil(quotient)

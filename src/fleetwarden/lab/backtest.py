@@ -7,6 +7,7 @@ would say: those are not played.  New replicas may take a while to be ready.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from fleetwarden.domain.cooldown import CooldownState, cooldown
 from fleetwarden.domain.errors import Misconfigured
 from fleetwarden.domain.identifiers import SECOND, Micros
 from fleetwarden.domain.recommendation import with_rates
+from fleetwarden.domain.sample_use import Use, use_of
 from fleetwarden.domain.scaling_block import ScalingBlock
 from fleetwarden.domain.signals import Aggregation
 from fleetwarden.domain.tracking_columns import Reason, Words, ceil_exact
@@ -137,6 +139,39 @@ def backtest(block: ScalingBlock, load: Load, *, replicas: int | None = None, re
     return run.result()
 
 
+class _Used:
+    """Which samples were used before, where ticks may read one twice: what a plane remembers of them."""
+
+    def __init__(self, load: Load, names: Sequence[str]) -> None:
+        assert load.ticks.measured is not None
+        self._times = list(zip(*(load.ticks.measured[name].tolist() for name in names), strict=True))
+        self._averaged = [name in load.per_replica for name in names]
+        self._last_used = [0] * len(names)
+        self._spent = [True] * len(names)
+        self._changed_at: Micros | None = None
+
+    def mark(self, glance: Glance, place: int, changed_at: Micros | None) -> None:
+        """Say of each signal's value how far it counts at that tick.  `changed_at`: the count's last change."""
+        if changed_at != self._changed_at:
+            self._changed_at, self._spent = changed_at, [True] * len(self._spent)
+        glance.faults, glance.again = [0] * len(self._spent), [False] * len(self._spent)
+        for number, (at, value) in enumerate(zip(self._times[place], glance.values, strict=True)):
+            if math.isnan(value):
+                continue
+            use = use_of(
+                at,
+                self._last_used[number],
+                averaged=self._averaged[number],
+                spent=self._spent[number],
+                changed_at=changed_at or 0,
+            )
+            glance.again[number] = use is not Use.NEWS
+            if use is Use.GONE:
+                glance.faults[number] = 2
+            else:
+                self._last_used[number], self._spent[number] = at, False
+
+
 class _Run:
     def __init__(self, block: ScalingBlock, load: Load, replicas: int, ready_after_us: Micros) -> None:
         self._block = block
@@ -168,9 +203,12 @@ class _Run:
         single.begin_window(times[0], self._current)
         totals = zip(*(load.totals[name].tolist() for name in names), strict=True)
         tick, reasons, starting = single.tick, self._reasons, self._starting
+        used = None if load.ticks.measured is None else _Used(load, names)
         up, down = Reason.SCALE_UP, Reason.SCALE_DOWN
         for place, (now, values) in enumerate(zip(times, totals, strict=True)):
             glance.values = self._averages(values, glance.per_replica) if averaged else values
+            if used is not None:
+                used.mark(glance, place, self._last)
             if starting:
                 self._settle(glance, now)
             if self._actions:

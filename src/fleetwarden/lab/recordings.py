@@ -1,7 +1,7 @@
 """Recorded signals, and the ticks at which a replay sees them.  A gap stays a gap, never a zero.
 
 A recording is what was measured, whoever measured it.  `at_ticks` makes of it what an autoscaler would have had in hand
-at each of its ticks, by the rules that hold live: a sample that is no number, absurd, too old or used before is none.
+at each of its ticks, by the rules that hold live: a sample that is no number, absurd or too old is none.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Ticks:
-    """`values`: by signal, what a tick has in hand, NaN for no sample.  `unusable`: values that were no usable number;
-    `filled`: ticks that fell into gaps; `step_us`: the usual distance between two ticks."""
+    """`values`: by signal, what a tick has in hand, NaN for no sample; `measured`: by signal, when it was measured, or
+    None where every tick has a measurement of its own.  `unusable`: values that were no usable number; `filled`: ticks
+    without any sample; `step_us`: the usual distance between two ticks."""
 
     times: Ints
     values: Mapping[str, Floats]
@@ -48,14 +49,15 @@ class Ticks:
     step_us: Micros
     unusable: int
     filled: int
+    measured: Mapping[str, Ints] | None = None
 
 
 def at_ticks(recording: Recording, *, every_us: Micros | None = None, max_age_s: float = AGE_MAX_S) -> Ticks:
     """What the ticks see.
 
     Without `every_us` each row is a tick, and a gap gets ticks without a sample at the recording's own pace.  With it
-    there is a tick every so often, which sees the newest sample that is at most `max_age_s` old and was not used
-    before.  Raises Misconfigured for fewer than two rows, and for more than TICKS_MAX ticks.
+    there is a tick every so often, which sees the newest sample that is at most `max_age_s` old; it may be the one that
+    the tick before has seen.  Raises Misconfigured for fewer than two rows, and for more than TICKS_MAX ticks.
     """
     times = np.array(recording.times, np.int64)
     if len(times) < 2:
@@ -119,18 +121,25 @@ def _every(
         )
     ticks = times[0] + np.arange(count, dtype=np.int64) * every
     found: dict[str, Floats] = {}
+    measured: dict[str, Ints] = {}
     none = np.ones(count, np.bool_)
     for key, column in columns.items():
         fit = np.flatnonzero(~np.isnan(column))
         place = np.searchsorted(times[fit], ticks, side="right") - 1
-        there = place >= 0
-        fresh = there & np.concatenate(([True], place[1:] != place[:-1]))
-        chosen = fit[np.maximum(place, 0)]
-        usable = fresh & (ticks - times[chosen] <= int(max_age_s * SECOND))
-        found[key] = np.where(usable, column[chosen], np.nan)
+        chosen = fit[np.maximum(place, 0)] if len(fit) else np.zeros(count, np.int64)
+        usable = (place >= 0) & (ticks - times[chosen] <= int(max_age_s * SECOND))
+        found[key], measured[key] = np.where(usable, column[chosen], np.nan), times[chosen]
         none &= ~usable
     held = None if replicas is None else replicas[np.searchsorted(times, ticks, side="right") - 1]
-    return Ticks(times=ticks, values=found, replicas=held, step_us=every, unusable=unusable, filled=int(none.sum()))
+    return Ticks(
+        times=ticks,
+        values=found,
+        replicas=held,
+        step_us=every,
+        unusable=unusable,
+        filled=int(none.sum()),
+        measured=measured,
+    )
 
 
 def _few_enough(name: str, ticks: int) -> None:

@@ -8,7 +8,7 @@ Nothing is cut: a value over its column's limit is refused (Refused) and the tra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from fleetwarden.domain.actions import (
@@ -34,15 +34,18 @@ from fleetwarden.ports.autoscale_rows import AutoscaleRows
 from fleetwarden.ports.cooldowns import Cooldowns
 from fleetwarden.ports.desired import Baselines, ForeignChanges, ServiceOverrides
 from fleetwarden.ports.epochs import Epochs
+from fleetwarden.ports.events import Events
 from fleetwarden.ports.evidence import Captures
 from fleetwarden.ports.intents import Intents
 from fleetwarden.ports.ledger import Ledger, Texts
 from fleetwarden.ports.missing_replicas import MissingReplicas
+from fleetwarden.ports.notices import BlockedServices, Deliveries
 from fleetwarden.ports.pages import Page as Page  # noqa: PLC0414 -- told on under the name that all know
 from fleetwarden.ports.planes import Hosts, Placements
 from fleetwarden.ports.pushed import PushedSamples
 from fleetwarden.ports.shadows import Shadows
 from fleetwarden.ports.versions import VersionHistory
+from fleetwarden.ports.watches import Quarantines, Watches
 
 T = TypeVar("T")
 
@@ -231,6 +234,9 @@ class Approvals(Protocol):
     def open_of(self, target: str, kind: str | None = None) -> Sequence[ActionApproval]:
         """Pending and granted ones, oldest first."""
 
+    def rejected(self, targets: Sequence[str], since: Micros) -> Sequence[ActionApproval]:
+        """What a person rejected at or after `since`, of these targets, oldest first."""
+
     def in_state(self, *states: ApprovalState) -> Sequence[ActionApproval]:
         """All rows in these open states, oldest first."""
 
@@ -312,6 +318,12 @@ class WorkItems(Protocol):
     def again(self, seq: int, token: int, *, not_before: Micros, error: str = "", count: bool = True) -> WorkItem:
         """Back to ready.  `count` false: a planned next step, not a failure (attempts is not kept)."""
 
+    def again_each(self, held: Mapping[int, int], *, not_before: Micros, note: str = "") -> Collection[int]:
+        """The planned next step of many, by number and token, as `again` with `count` false; returns which moved.
+
+        One whose token is not the newest any more is left alone: another holder has it.
+        """
+
     def bury(self, seq: int, token: int, error: str) -> WorkItem:
         """Dead letter."""
 
@@ -322,8 +334,8 @@ class WorkItems(Protocol):
     def mark(self) -> tuple[int, Micros]:
         """How far the queue has changed: the newest item, and when any item last changed (enqueued, claimed, ended)."""
 
-    def next_due(self) -> Micros | None:
-        """The earliest moment at which something can be claimed."""
+    def next_due(self, kinds: Sequence[str] = ()) -> Micros | None:
+        """The earliest moment at which something (of these kinds; none: of any) can be claimed."""
 
     def depth(self) -> tuple[int, int]:
         """How many items are due and wait to be claimed, and how many are due or claimed and not finished."""
@@ -561,6 +573,11 @@ class Tx(Protocol):
     pushed: PushedSamples
     shadows: Shadows
     missing_replicas: MissingReplicas
+    events: Events
+    deliveries: Deliveries
+    blocked: BlockedServices
+    watches: Watches
+    quarantines: Quarantines
 
     def now(self) -> Micros:
         """The store's time, one value for the whole transaction: the database's clock on PostgreSQL (taken after the

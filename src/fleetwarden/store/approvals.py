@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from fleetwarden.domain.actions import ActionApproval, ActionRequest, Needed, Vote
 from fleetwarden.domain.approvers import vote_problem
 from fleetwarden.domain.errors import Conflict, IllegalMove, NotFound, Refused
-from fleetwarden.domain.identifiers import rfc3339, show_id
+from fleetwarden.domain.identifiers import Micros, rfc3339, show_id
 from fleetwarden.domain.lifecycles import APPROVAL, OPEN_APPROVALS, ApprovalState
 from fleetwarden.ports.stores import ApprovalDraft, Page
 from fleetwarden.store import columns, ledger, schema
@@ -36,6 +36,13 @@ _OPEN_OF_TARGET = _ALL.where(_A.c.target == param("target", str), _OPEN).order_b
 _OPEN_OF = Statement(_OPEN_OF_TARGET)
 _OPEN_OF_KIND = Statement(_OPEN_OF_TARGET.where(_A.c.kind == param("kind", str)))
 _IN_STATE = Statement(_ALL.where(_A.c.status.in_(sa.select(each_of("states").c.value))).order_by(_A.c.seq))
+_REJECTED_OF = Statement(
+    _ALL.where(
+        _A.c.target.in_(sa.select(each_of("targets").c.value)),
+        _A.c.status == sa.literal_column("'rejected'"),
+        _A.c.ended_at >= param("since"),
+    ).order_by(_A.c.seq)
+)
 _COUNT = Statement(sa.select(sa.func.count()).select_from(_A).where(_A.c.status == param("status", str)))
 _VOTE = Statement(
     sa.update(_A)
@@ -156,6 +163,10 @@ class StoredApprovals:
             rows = self._session.rows(_OPEN_OF, target=target)
         else:
             rows = self._session.rows(_OPEN_OF_KIND, target=target, kind=kind)
+        return [_approval(row) for row in rows]
+
+    def rejected(self, targets: Sequence[str], since: Micros) -> Sequence[ActionApproval]:
+        rows = self._session.rows(_REJECTED_OF, targets=self._session.array(sorted(targets)), since=since)
         return [_approval(row) for row in rows]
 
     def in_state(self, *states: ApprovalState) -> Sequence[ActionApproval]:

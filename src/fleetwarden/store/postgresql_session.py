@@ -128,7 +128,7 @@ class PostgresqlSession(Session):
     def _ask(self, sql: bytes, values: dict[str, Any] | list[Any] | None = None) -> list[Row]:
         try:
             cursor = self._connection.execute(sql, values)
-            return cursor.fetchall() if cursor.description is not None else []
+            return cursor.fetchall() if cursor.rownumber is not None else []  # `description` would list all columns
         except psycopg.Error as error:
             self.fault = translated(error, self._where)
             raise self.fault from error

@@ -18,8 +18,10 @@ from fleetwarden.store.schema_autoscaling import autoscale_rows
 from fleetwarden.store.schema_contract import allocations
 from fleetwarden.store.schema_desired import baselines, foreign_changes, service_overrides
 from fleetwarden.store.schema_epochs import epochs, number_floors
+from fleetwarden.store.schema_events import alerts, events
 from fleetwarden.store.schema_evidence import captures, ran_versions
 from fleetwarden.store.schema_intents import intents
+from fleetwarden.store.schema_notices import blocked_services, deliveries
 from fleetwarden.store.schema_parts import METADATA
 from fleetwarden.store.schema_parts import index as _index
 from fleetwarden.store.schema_parts import integer as _integer
@@ -30,18 +32,24 @@ from fleetwarden.store.schema_seals import ledger, ledger_events, seals, texts
 from fleetwarden.store.schema_shadow import missing_replicas, shadow_runs
 from fleetwarden.store.schema_signals import pushed_samples, signal_marks
 from fleetwarden.store.schema_teams import votes
+from fleetwarden.store.schema_watches import deploy_watches, quarantines
 
 __all__ = [
     "METADATA",
     "REVISIONS",
     "VERSION_TABLE",
+    "alerts",
     "allocations",
     "approvals",
     "autoscale_rows",
     "baselines",
+    "blocked_services",
     "captures",
     "decisions",
+    "deliveries",
+    "deploy_watches",
     "epochs",
+    "events",
     "executions",
     "facts",
     "foreign_changes",
@@ -59,6 +67,7 @@ __all__ = [
     "overrides",
     "placements",
     "pushed_samples",
+    "quarantines",
     "ran_versions",
     "reports",
     "seals",
@@ -72,7 +81,10 @@ __all__ = [
     "work_items",
 ]
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012")
+REVISIONS = (
+    *("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012"),
+    *("0013", "0014", "0015"),
+)
 VERSION_TABLE = "fleetwarden_schema"
 
 _ALLOWED = "verdict IN ('allow', 'allow_notify') AND approval_seq IS NULL"

@@ -20,14 +20,17 @@ from fleetwarden.ports import (
     cooldowns,
     desired,
     epochs,
+    events,
     evidence,
     intents,
     missing_replicas,
+    notices,
     planes,
     pushed,
     shadows,
     stores,
     versions,
+    watches,
 )
 from fleetwarden.ports import ledger as ledgers
 from fleetwarden.store.allocations import StoredAllocations
@@ -36,8 +39,10 @@ from fleetwarden.store.autoscale_rows import StoredAutoscaleRows
 from fleetwarden.store.captures import StoredCaptures
 from fleetwarden.store.cooldowns import StoredCooldowns
 from fleetwarden.store.decisions import StoredDecisions
+from fleetwarden.store.deliveries import StoredBlockedServices, StoredDeliveries
 from fleetwarden.store.desired import StoredBaselines, StoredForeignChanges, StoredServiceOverrides
 from fleetwarden.store.epochs import StoredEpochs
+from fleetwarden.store.events import StoredEvents
 from fleetwarden.store.executions import StoredExecutions
 from fleetwarden.store.facts import StoredFacts
 from fleetwarden.store.freezes import StoredFreezes
@@ -50,12 +55,14 @@ from fleetwarden.store.outbox import StoredOutbox
 from fleetwarden.store.overrides import StoredOverrides
 from fleetwarden.store.planes import StoredHosts, StoredPlacements
 from fleetwarden.store.pushed import StoredPushed
+from fleetwarden.store.quarantines import StoredQuarantines
 from fleetwarden.store.reports import StoredReports
 from fleetwarden.store.session import Session
 from fleetwarden.store.shadows import StoredShadows
 from fleetwarden.store.texts import StoredTexts
 from fleetwarden.store.tokens import StoredTokens
 from fleetwarden.store.versions import StoredVersions
+from fleetwarden.store.watches import StoredWatches
 from fleetwarden.store.work import StoredWork
 
 __all__ = ["Nesting", "Transaction"]
@@ -108,8 +115,13 @@ class Transaction:
     pushed = _Concern[pushed.PushedSamples](StoredPushed)
     shadows = _Concern[shadows.Shadows](StoredShadows)
     missing_replicas = _Concern[missing_replicas.MissingReplicas](StoredMissingReplicas)
+    deliveries = _Concern[notices.Deliveries](StoredDeliveries)
+    blocked = _Concern[notices.BlockedServices](StoredBlockedServices)
     allocations = _Concern[allocations.Allocations](StoredAllocations)
     versions = _Concern[versions.VersionHistory](StoredVersions)
+    events = _Concern[events.Events](StoredEvents)
+    quarantines = _Concern[watches.Quarantines](StoredQuarantines)
+    watches = _Concern[watches.Watches](StoredWatches)
 
     def __init__(self, session: Session) -> None:
         self._session = session

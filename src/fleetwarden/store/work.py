@@ -7,7 +7,7 @@ one index.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -18,10 +18,11 @@ from fleetwarden.domain.lifecycles import WORK, WorkState
 from fleetwarden.ports.stores import Page, WorkDraft, WorkItem
 from fleetwarden.store import columns, schema
 from fleetwarden.store.columns import document, prose, text
+from fleetwarden.store.many_rows import insert_rows, packed
 from fleetwarden.store.session import Session
 from fleetwarden.store.statements import Listing, Row, Statement, each_of, one_of, param, write
 
-__all__ = ["StoredWork"]
+__all__ = ["StoredWork", "enqueue_many"]
 
 _ENQUEUE_ATTEMPTS_MAX = 4  # the open row may end between our insert and our look at it, but hardly for ever
 
@@ -30,6 +31,7 @@ _OPEN = one_of(_W.c.state, WorkState.READY, WorkState.LEASED)
 _LEASED = _W.c.state == sa.literal_column("'leased'")
 
 _INSERT = Statement(write(_W).on_conflict_do_nothing().returning(*_W.c))
+_INSERT_MANY = Statement(insert_rows(_W).returning(_W.c.key, _W.c.seq))
 _GET = Statement(sa.select(*_W.c).where(_W.c.seq == param("seq")))
 _OPEN_BY_KEY = Statement(sa.select(*_W.c).where(_W.c.key == param("key", str), _OPEN).with_for_update())
 _SOONER = Statement(
@@ -69,6 +71,11 @@ _CLAIM = Statement(
     .returning(*_W.c)
 )
 _NEXT_DUE = Statement(sa.select(sa.func.min(_W.c.due_at)).where(_W.c.due_at.is_not(None)))
+_NEXT_DUE_OF = Statement(
+    sa.select(sa.func.min(_W.c.due_at)).where(
+        _W.c.due_at.is_not(None), _W.c.kind.in_(sa.select(each_of("kinds").c.value))
+    )
+)
 _DEPTH = Statement(
     sa.select(_W.c.state, sa.func.count())
     .where(_OPEN, sa.or_(_W.c.state == sa.literal_column("'leased'"), _W.c.due_at <= param("now")))
@@ -116,6 +123,26 @@ _AGAIN = _under_token(
     attempts=sa.case((param("counted") == _literal("1"), _W.c.attempts), else_=_literal("0")),
     holder=_literal("''"),
     lease_until=sa.null(),
+)
+_HELD = each_of("held").c.value
+_AGAIN_EACH = Statement(
+    sa.update(_W)
+    .values(
+        state=_literal("'ready'"),
+        not_before=param("later"),
+        due_at=param("later"),
+        error=param("to_error", str),
+        attempts=_literal("0"),
+        holder=_literal("''"),
+        lease_until=sa.null(),
+        updated_at=param("now"),
+    )
+    .where(
+        _W.c.seq.in_(sa.select(sa.cast(each_of("seqs").c.value, sa.BigInteger()))),
+        (_W.c.seq.cast(sa.Text()) + _literal("':'") + _W.c.token.cast(sa.Text())).in_(sa.select(_HELD)),
+        _LEASED,
+    )
+    .returning(_W.c.seq)
 )
 _BURY = _under_token(state=_literal("'dead'"), error=param("to_error", str), lease_until=sa.null(), due_at=sa.null())
 
@@ -209,6 +236,19 @@ class StoredWork:
         told = prose("work.error", error)
         return self._changed(_AGAIN, seq, token, WorkState.READY, later=not_before, to_error=told, counted=int(count))
 
+    def again_each(self, held: Mapping[int, int], *, not_before: Micros, note: str = "") -> Collection[int]:
+        if not held:
+            return set()
+        rows = self._session.change(
+            _AGAIN_EACH,
+            seqs=self._session.array([str(seq) for seq in held]),
+            held=self._session.array([f"{seq}:{token}" for seq, token in held.items()]),
+            later=not_before,
+            to_error=prose("work.error", note),
+            now=self._session.now(),
+        )
+        return {int(row[0]) for row in rows}
+
     def bury(self, seq: int, token: int, error: str) -> WorkItem:
         return self._changed(_BURY, seq, token, WorkState.DEAD, to_error=prose("work.error", error))
 
@@ -226,8 +266,11 @@ class StoredWork:
         [(seq, at)] = self._session.rows(_MARK)
         return int(seq or 0), int(at or 0)
 
-    def next_due(self) -> Micros | None:
-        [(due,)] = self._session.rows(_NEXT_DUE)
+    def next_due(self, kinds: Sequence[str] = ()) -> Micros | None:
+        if kinds:
+            [(due,)] = self._session.rows(_NEXT_DUE_OF, kinds=self._session.array(sorted(kinds)))
+        else:
+            [(due,)] = self._session.rows(_NEXT_DUE)
         return None if due is None else int(due)
 
     def depth(self) -> tuple[int, int]:
@@ -251,3 +294,39 @@ class StoredWork:
             )
         WORK.advance(item.state, to)
         raise Conflict(f"work item {show_id('W', seq)} changed while it was being changed")
+
+
+def enqueue_many(
+    session: Session, kind: str, wanted: Sequence[tuple[str, Mapping[str, JsonValue], str]], *, max_attempts: int
+) -> dict[str, int]:
+    """Steps that are due at once, each `(key, payload, target)` with a key that no open row has; numbers by key.
+
+    Raises Conflict if an open row has one of the keys.
+    """
+    if not wanted:
+        return {}
+    now = session.now()
+    rows = [
+        (
+            kind,
+            text("work.key", key),
+            document("work.payload", payload),
+            WorkState.READY.value,
+            0,
+            max_attempts,
+            0,
+            None,
+            text("work.target", target),
+            "",
+            0,
+            "",
+            None,
+            0,
+            now,
+            now,
+            "",
+            "{}",
+        )
+        for key, payload, target in wanted
+    ]
+    return {str(key): int(seq) for key, seq in session.change(_INSERT_MANY, rows=packed(rows))}

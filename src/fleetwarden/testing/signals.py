@@ -33,6 +33,7 @@ class FakeSignals:
         self._values = dict(values or {})
         self._errors: dict[tuple[str, str], NoSample] = {}
         self._ages: dict[tuple[str, str], float] = {}
+        self._series: dict[tuple[str, str], int] = {}
         self._times: dict[tuple[str, str], Micros | None] = {}
         self._aggregation = aggregation
         self._unit = unit
@@ -41,12 +42,21 @@ class FakeSignals:
         self.last_batch: tuple[Pair, ...] = ()
 
     def set(
-        self, service: str, signal: str, value: float, *, age_s: float = 0.0, observed_at: Micros | None = None
+        self,
+        service: str,
+        signal: str,
+        value: float,
+        *,
+        age_s: float = 0.0,
+        observed_at: Micros | None = None,
+        series: int = 0,
     ) -> None:
-        """Answer with this value from now on, measured `age_s` seconds before each question, or at `observed_at`."""
+        """Answer with this value from now on, measured `age_s` seconds before each question, or at `observed_at`.
+        `series`: how many series it is made of, 0 where nobody counts them."""
         with self._lock:
             self._values[service, signal] = value
             self._ages[service, signal] = age_s
+            self._series[service, signal] = series
             self._times[service, signal] = observed_at
             self._errors.pop((service, signal), None)
 
@@ -89,4 +99,5 @@ class FakeSignals:
             unit=self._unit,
             scope=SignalScope.SERVICE,
             observed_at=at - round(self._ages.get(key, 0.0) * SECOND) if measured is None else measured,
+            series=self._series.get(key, 0),
         )

@@ -292,7 +292,8 @@ class FakeSubstrate:
             return Outcome(ok=False, code="nothing_there", detail="there was nothing to act on")
         if parcel.end == "cut":
             return Outcome(ok=False, code="partial", detail="it stopped part of the way")
-        return Outcome(ok=True, detail="done")
+        started = self._state(call.request.target).version if call.request.kind == Kind.START else ""
+        return Outcome(ok=True, detail="done", evidence={"version": started} if started else {})
 
     def _post(self, call: ActuationCall, delivery: Delivery, after_s: float, *, waited_for: bool) -> _Parcel:
         due = self._clock.monotonic() + after_s
@@ -313,6 +314,8 @@ class FakeSubstrate:
 
     def arrive(self) -> None:
         """Let everything that is on its way and due land now.  Called on every look; a test may call it between."""
+        if not self._wire:
+            return
         with self._lock:
             now = self._clock.monotonic()
             for parcel in [one for one in self._wire if one.due <= now]:

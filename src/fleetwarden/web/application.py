@@ -24,18 +24,23 @@ from fleetwarden.web.problems import answer_to_error, answer_to_http_exception, 
 from fleetwarden.web.routes import (
     approvals,
     epochs,
+    events,
     freezing,
     intents,
     ledger,
+    messages,
     metrics,
     plane,
+    playbooks,
     policy,
     probes,
     proposing,
+    quarantines,
     sealed,
     services,
     shadow,
     signals,
+    storms,
     tokens,
     versions,
     wishes,
@@ -51,7 +56,11 @@ API = (
     approvals.router,
     sealed.router,
     ledger.router,
+    messages.router,
     freezing.router,
+    storms.router,
+    playbooks.router,
+    quarantines.router,
     policy.router,
     tokens.router,
     versions.router,
@@ -94,6 +103,7 @@ def create_app(
     app.state.sessions = Sessions(served.clock)
     for router in API:
         app.include_router(router, prefix=PREFIX, dependencies=[Depends(caller_of)])
+    app.include_router(events.router, prefix=PREFIX)  # a signature may stand for a token: it asks by itself
     app.include_router(probes.router)
     app.include_router(metrics.router)
     app.include_router(page.router)

@@ -24,7 +24,7 @@ from fleetwarden.web.plane import serving
 from fleetwarden.web.problems import BodyTimeout, BodyTooLarge, Malformed
 from fleetwarden.web.texts import problem_of_text
 
-__all__ = ["ClosedBody", "documented", "form_of", "json_body", "parsed_json", "validated"]
+__all__ = ["ClosedBody", "body_of", "documented", "form_of", "json_body", "parsed_json", "validated"]
 
 DEPTH_MAX = 32
 WHOLE_MAX = 2**63 - 1
@@ -164,16 +164,18 @@ async def form_of(request: Request) -> dict[str, str]:
 
 
 async def _body_of(request: Request) -> bytes:
-    """The whole body, refused as soon as it is known to be over the limit."""
+    return await body_of(request, serving(request).body_limit_bytes)
+
+
+async def body_of(request: Request, limit: int) -> bytes:
+    """The whole body, refused as soon as it is known to be over the limit.  Raises as `json_body` does."""
     limits = serving(request)
-    refusal = BodyTooLarge(
-        f"the body is over {limits.body_limit_bytes} bytes", hint=f"at most {limits.body_limit_bytes} bytes"
-    )
+    refusal = BodyTooLarge(f"the body is over {limit} bytes", hint=f"at most {limit} bytes")
     announced = request.headers.get("content-length", "")
-    if announced.isdecimal() and (len(announced) > 18 or int(announced) > limits.body_limit_bytes):
+    if announced.isdecimal() and (len(announced) > 18 or int(announced) > limit):
         raise refusal
     try:
-        return await asyncio.wait_for(_collected(request, limits.body_limit_bytes, refusal), limits.body_timeout_s)
+        return await asyncio.wait_for(_collected(request, limit, refusal), limits.body_timeout_s)
     except ClientDisconnect as error:
         raise Malformed("the caller went away before the body was there") from error
     except TimeoutError as error:

@@ -33,6 +33,7 @@ class ServiceRow:
     writer: str
     last_action: str
     why: str
+    load: list[str]  # of a service whose count follows it: a sentence a signal
     mode: str
 
 
@@ -158,6 +159,7 @@ def _service(one: words.Item) -> ServiceRow:
         writer=one["controller_mode"],
         last_action=words.last_action(one),
         why=words.localised(one["reason"], one["at"]),
+        load=[words.load_in_words(signal) for signal in (one["scaling"] or {}).get("signals", ())],
         mode="" if one["acts"] else "only looked at" if one["mode"] == "observe" else "dry run",
     )
 

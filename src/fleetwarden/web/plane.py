@@ -15,6 +15,7 @@ from fastapi import Request
 from fleetwarden.app.administration import Administration
 from fleetwarden.app.approving import Approving
 from fleetwarden.app.diagnosis import Diagnosis
+from fleetwarden.app.event_views import EventOperations
 from fleetwarden.app.explaining import Explaining
 from fleetwarden.app.fleet_views import FleetViews
 from fleetwarden.app.history import History
@@ -22,9 +23,11 @@ from fleetwarden.app.identity import Caller
 from fleetwarden.app.intent_views import Lineages
 from fleetwarden.app.ledger_export import LedgerExport
 from fleetwarden.app.listing import Lists
+from fleetwarden.app.message_views import Messages
 from fleetwarden.app.metrics import Metrics
 from fleetwarden.app.planning import Planning
 from fleetwarden.app.proposing import Proposing
+from fleetwarden.app.remedies import Remedies
 from fleetwarden.app.shadow_views import ShadowReports
 from fleetwarden.app.signal_views import Signals
 from fleetwarden.app.stopping import Stopping
@@ -60,8 +63,11 @@ class ServedPlane(Protocol):
     lineages: Lineages
     signals: Signals
     shadows: ShadowReports
+    events: EventOperations
     metrics: Metrics
     diagnosis: Diagnosis
+    remedies: Remedies
+    messages: Messages
 
     def authenticate(self, secret: str) -> Caller:
         """The caller behind a token's secret.  Raises Unauthenticated, StoreUnavailable."""

@@ -18,10 +18,13 @@ from fleetwarden.app.listing import LIMIT_MAX
 from fleetwarden.domain.errors import Problem
 from fleetwarden.domain.identifiers import Micros, instant
 from fleetwarden.ports.stores import Page
+from fleetwarden.web.addresses import NAME_PATTERN
 from fleetwarden.web.problems import Malformed
 from fleetwarden.web.texts import TEXT_PATTERN, problem_of_text
 
 __all__ = [
+    "hint_from",
+    "hint_parameter",
     "history_from",
     "history_parameters",
     "known_query",
@@ -161,6 +164,19 @@ def reason_from(request: Request) -> str:
     if len(given) > REASON_MAX or problem_of_text(given):
         raise _bad("reason", "is no text", f"at most {REASON_MAX} characters")
     return given
+
+
+def hint_from(request: Request) -> str:
+    """The one parameter `source` of a body of events; "" if it is left out.  Raises Malformed."""
+    given = _known(request, ("source",))
+    return _text("source", given["source"]) if "source" in given else ""
+
+
+def hint_parameter() -> dict[str, Any]:
+    """The same for OpenAPI."""
+    text = {"type": "string", "pattern": NAME_PATTERN}
+    told = "What the sender is called, where its content does not tell."
+    return {"parameters": [{"name": "source", "in": "query", "required": False, "schema": text, "description": told}]}
 
 
 def reason_parameter() -> dict[str, Any]:

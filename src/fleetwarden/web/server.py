@@ -87,8 +87,8 @@ def _refused(address: str, port: int, error: OSError) -> Misconfigured:
     if error.errno == errno.EADDRINUSE:
         return Misconfigured(
             f"port {port} on {address} is in use already",
-            hint="if that is another plane, 'fleetwarden status' shows it; --port N or FLEET_HTTP_PORT takes another "
-            "port, 0 any that is free",
+            hint=f"something else holds it (ss -ltnp shows what); FLEET_HTTP_PORT={port + 50} in the environment, or "
+            "--port N, takes another, 0 any that is free",
         )
     if error.errno == errno.EACCES:
         return Misconfigured(f"port {port} on {address} is not allowed for this user", hint="take one above 1023")

@@ -20,6 +20,7 @@ __all__ = [
     "execution_in_words",
     "freeze_in_words",
     "last_action",
+    "load_in_words",
     "localised",
     "outcome_in_words",
     "ready",
@@ -129,6 +130,15 @@ def freeze_in_words(freeze: Item, now: str) -> str:
     reason = f": {freeze['reason']}" if freeze["reason"] else ""
     what = f"{freeze['scope']} {freeze['value']} " if freeze["value"] else ""
     return f"{what}frozen by {freeze['owner']} {ago(freeze['at'], now)}, {until}{reason}"
+
+
+def load_in_words(signal: Item) -> str:
+    """A signal beside its target: `jobs_waiting 154 jobs, target 50 a replica`; without a value, why there is none."""
+    target = f"target {signal['target']:g} a replica"
+    if signal.get("value") is None:
+        return f"{signal['signal']}: no usable sample ({signal.get('reason')}); {target}"
+    each = "" if signal.get("aggregation") == "fleet_total" else " a replica"
+    return f"{signal['signal']} {signal['value']:g} {signal.get('unit') or ''}{each}, {target}"
 
 
 def service_state(service: Item) -> str:

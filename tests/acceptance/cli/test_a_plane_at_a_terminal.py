@@ -67,7 +67,7 @@ def test_a_killed_replica_comes_back_by_one_governed_action_that_explain_account
     assert "Wanted: running, 2 replicas, version 1.0 (fleet.yml:3). Existing: 2, ready: 2." in told
     assert "restart web#0: allowed." in told
     assert "rule      policy.yml:3  *_service *, auto, rate 20 per 3600 s" in told
-    assert f"budget    {len(done)} of 20 used in 3600 s" in told
+    assert f"budget    {len(done)} of 20 used before it in 3600 s" in told
     assert "killed by signal 9" in told
     restarts = world.json("executions", "--target", "web", "--kind", "restart_service")["items"]
     assert [one["ok"] for one in restarts[: len(restarts) - len(done)]] == [True]
@@ -124,8 +124,10 @@ def test_a_port_in_use_is_refused_before_anything_is_done(world: World) -> None:
         ran = world.run("up", "--port", port)
     assert ran.code == 2
     assert f"port {port} on 127.0.0.1 is in use" in ran.err
+    assert "FLEET_HTTP_PORT=" in ran.err
     assert world.pids("web") == []
     assert world.json("decisions")["items"] == []
+    assert not list(world.folder.rglob("admin.token")), "a token that was made and never shown is lost"
 
 
 @pytest.mark.req("RUN-5", "RUN-15")

@@ -47,13 +47,12 @@ def bring(world: World, example: str) -> dict[str, int]:
     settings = re.sub(r"^FLEET_(DATA_DIR|HTTP_PORT)=.*\n", "", settings, flags=re.MULTILINE)
     registry = (world.config / "fleet.yml").read_text()
     ports = re.findall(r"port: (\d+)", registry)
-    first = free_port(also=4 * len(ports) + 1)
+    first = free_port(also=4 * len(ports))
     moved = {old: first + index * 4 for index, old in enumerate(ports)}
     for old, new in moved.items():
         registry = registry.replace(f"port: {old}", f"port: {new}")
-    plane = first + 4 * len(ports) if ":8800" in registry else 0  # a service that talks to the plane has to know where
-    world.write("fleet.yml", registry.replace(":8800", f":{plane}").replace("../../.fleetwarden", "data"))
-    world.write(".env", settings + f"FLEET_DATA_DIR=data\nFLEET_HTTP_PORT={plane}\n")
+    world.write("fleet.yml", registry)
+    world.write(".env", settings + "FLEET_DATA_DIR=data\nFLEET_HTTP_PORT=0\n")
     return moved
 
 

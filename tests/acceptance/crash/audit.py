@@ -305,7 +305,7 @@ def each_restart_is_watched_once(facts: Facts) -> Iterator[str]:
         item["payload"]["action"] for item in facts.tables["work_items"] if item["kind"] == "deploy_watch"
     )
     for record in facts.tables["outbox"]:
-        watched = record["kind"] in ("restart_service", *ROLLOUTS)
+        watched = record["kind"] in ("start_service", "restart_service", *ROLLOUTS)
         expected = int(watched and record["state"] == "succeeded")
         if watches[record["seq"]] != expected:
             yield f"{_shown(record)} has {watches[record['seq']]} watches, {expected} expected"

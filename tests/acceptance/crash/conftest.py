@@ -22,6 +22,12 @@ def plane_server() -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
+def emptied() -> list[PostgresqlDatabase]:
+    """Schemas of this worker whose worlds are gone."""
+    return []
+
+
+@pytest.fixture(scope="session")
 def postgresql_url(request: pytest.FixtureRequest) -> str:
     """One database for all worlds of this worker; each gets a schema in it."""
     cluster = request.getfixturevalue("postgresql")
@@ -30,7 +36,9 @@ def postgresql_url(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def make_world(request: pytest.FixtureRequest, tmp_path: Path, plane_server: Server) -> Iterator[MakeWorld]:
+def make_world(
+    request: pytest.FixtureRequest, tmp_path: Path, plane_server: Server, emptied: list[PostgresqlDatabase]
+) -> Iterator[MakeWorld]:
     """`make_world("sqlite" | "postgresql", **settings)`; what it started is ended with the test."""
     with ExitStack() as stack:
 
@@ -40,8 +48,10 @@ def make_world(request: pytest.FixtureRequest, tmp_path: Path, plane_server: Ser
             database: SqliteDatabase | PostgresqlDatabase
             if kind == "sqlite":
                 database = SqliteDatabase(folder / "data" / "fleet.db")
+            elif emptied:
+                database = emptied.pop()
             else:
-                database = PostgresqlDatabase(request.getfixturevalue("postgresql_url"))
+                database = PostgresqlDatabase(request.getfixturevalue("postgresql_url"), emptied)
             world = World(folder, database, plane_server, settings)
             stack.callback(world.close)
             return world

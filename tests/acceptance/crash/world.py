@@ -29,6 +29,8 @@ __all__ = ["AUTO", "Database", "Server", "Service", "World", "registry", "server
 ROOT = Path(__file__).resolve().parents[3]
 SETTINGS = {
     "FLEET_RECONCILER": "true",
+    "FLEET_REJECTED_HOLD_S": "0",  # what is rejected is asked again within the story
+    "FLEET_STORM_MIN": "100",  # everything may fall at once here
     "FLEET_RECONCILER_INTERVAL": "1",
     "FLEET_CONFIG_POLL_S": "0.2",
     "FLEET_ACTUATOR": "process",
@@ -56,6 +58,9 @@ class Database(Protocol):
 
     def advance(self, seconds: float) -> None:
         """Let time pass where the database has the time."""
+
+    def let_go(self) -> None:
+        """The world is gone."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +153,7 @@ class World:
     name: str = field(default_factory=lambda: secrets.token_hex(6))
     runs: int = 0
     killed_in: int = 0
+    closed: bool = False
 
     def __post_init__(self) -> None:
         self.config.mkdir(parents=True)
@@ -266,9 +272,13 @@ class World:
         raise AssertionError(f"in vain waited for: {what}\n{self.log()}")
 
     def close(self) -> None:
-        """End every process of this world, and remove what it wrote."""
+        """End every process of this world, and remove what it wrote.  Once is enough; again does nothing."""
+        if self.closed:
+            return
+        self.closed = True
         processes.end_all(self.name)
         shutil.rmtree(self.folder, ignore_errors=True)
+        self.database.let_go()
 
     def command(self, *words: str) -> subprocess.Popen[str]:
         """The product's own command in this world; read what it says, or let `plane` write it to the log."""

@@ -27,6 +27,10 @@ LISTS = (
     "service_overrides",
     "foreign",
     "intents",
+    "messages",
+    "watches",
+    "quarantines",
+    "events",
     "journal",
 )
 SAMPLES = {
@@ -54,6 +58,8 @@ MATRIX: dict[tuple[str, str], tuple[set[Role], Any]] = {
     **{("get", f"/{topic}/{{id}}"): (LOOK, None) for topic in LISTS},
     ("post", "/actions"): (OPERATE, {"kind": "restart_service", "target": "web", "reason": "stuck"}),
     ("post", "/signals"): (PUSH, SAMPLES),
+    ("post", "/events"): (PUSH, {"message": "a note"}),
+    ("post", "/events/{source}"): (PUSH, {"message": "a note"}),
     ("get", "/shadow"): (LOOK, None),
     ("get", "/signals"): (LOOK, None),
     ("get", "/intents/{id}/lineage"): (LOOK, None),
@@ -73,13 +79,19 @@ MATRIX: dict[tuple[str, str], tuple[set[Role], Any]] = {
     ("post", "/tokens"): (ADMINISTER, {"name": "fresh", "roles": ["viewer"]}),
     ("delete", "/tokens/{name}"): (ADMINISTER, None),
     ("post", "/tokens/{name}/rotate"): (ADMINISTER, {"overlap_s": 60}),
+    ("get", "/notify"): (LOOK, None),
+    ("post", "/notify/test"): (OPERATE, {"target": "oncall"}),
     ("get", "/doctor"): (LOOK, None),
+    ("post", "/services/{name}/quarantine/clear"): (OPERATE, {"reason": "mended"}),
+    ("get", "/storm"): (LOOK, None),
+    ("post", "/storm/clear"): (OPERATE, {"reason": "power is back"}),
+    ("get", "/playbooks"): (LOOK, None),
     ("get", "/epochs"): (LOOK, None),
     ("post", "/epochs/release"): (ADMINISTER, {"reason": "looked"}),
     ("get", "/health"): (ANYBODY, None),
     ("post", "/shutdown"): (ADMINISTER, {"services": False}),
 }
-IN_PATHS = {"{name}": "web", "{id}": "77", "{digest}": f"sha256:{0:064}"}
+IN_PATHS = {"{source}": "alertmanager", "{name}": "web", "{id}": "77", "{digest}": f"sha256:{0:064}"}
 
 
 def address(path: str) -> str:

@@ -91,6 +91,7 @@ class World:
         self.store = BreakableStore(open_store(f"sqlite:///{folder / 'fleet.db'}", self.clock))
         (folder / "fleet.yml").write_text("version: 1\nservices: []\n")
         environ = {"FLEET_DATA_DIR": str(folder), "FLEET_RECONCILER": "true", "FLEET_RECONCILER_INTERVAL": "60"}
+        environ["FLEET_STORM_MIN"] = "100"  # a world of five services with much amiss, on purpose
         self.plane = Plane(
             load_settings(folder, environ),
             actuators={"": self.substrate},

@@ -70,12 +70,12 @@ def _services(plane: Plane) -> list[Service]:
 
 
 def alive(plane: Plane) -> dict[str, int]:
-    look = plane._sightings.look(_services(plane))
+    look = plane.sightings.look(_services(plane))
     return {name: sum(one.pid is not None for one in seen.instances) for name, seen in look.seen.items()}
 
 
 def pids(plane: Plane, name: str) -> dict[str, int | None]:
-    look = plane._sightings.look(_services(plane))
+    look = plane.sightings.look(_services(plane))
     return {one.id: one.pid for one in look.seen[name].instances}
 
 

@@ -291,7 +291,7 @@ def test_a_bad_registry_does_not_touch_the_policy_and_the_other_way_round(folder
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("notify.yml", "notification targets are not supported yet: nothing in this file has an effect"),
+        ("notify.yaml", "is not read (did you mean notify.yml?)"),
         ("fleet.yaml", "is not read (did you mean fleet.yml?)"),
         ("policy.yaml", "is not read (did you mean policy.yml?)"),
         ("desired_state.yml", "is not read (did you mean desired-state.yml?)"),
@@ -304,9 +304,9 @@ def test_a_file_that_has_no_effect_is_named(folder: Path, name: str, reason: str
 
 def test_a_file_that_appears_later_is_named_by_the_next_refresh(folder: Path) -> None:
     files = source(folder)
-    (folder / "notify.yml").touch()
+    (folder / "notify.yaml").touch()
     assert files.refresh() is True
-    assert [one.file for one in files.current().fleet.warnings] == ["notify.yml"]
+    assert [one.file for one in files.current().fleet.warnings] == ["notify.yaml"]
 
 
 def test_files_of_others_are_their_own_affair(folder: Path) -> None:

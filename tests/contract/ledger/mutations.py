@@ -14,10 +14,11 @@ from typing import Any
 
 Item = dict[str, Any]
 Items = list[Item]
+ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def canonical(value: Any) -> bytes:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    return ENCODER.encode(value).encode()
 
 
 def digest(value: Any) -> str:

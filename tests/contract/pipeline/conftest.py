@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from fleetwarden.controllers import deploy_watch
 from fleetwarden.controllers.approvals import WORK_KIND, ApprovalDesk
 from fleetwarden.controllers.capturing import Capturing
+from fleetwarden.controllers.deploy_watch import CADENCE as WATCHES
+from fleetwarden.controllers.deploy_watch import DeployWatches, Terms
 from fleetwarden.controllers.executor import CADENCE as EXECUTOR
 from fleetwarden.controllers.executor import Executor, ExecutorLimits
 from fleetwarden.controllers.gate import Gate
+from fleetwarden.controllers.intent_desk import IntentDesk
 from fleetwarden.controllers.readiness import Readiness
 from fleetwarden.controllers.reconciler import CADENCE as RECONCILER
 from fleetwarden.controllers.reconciler import Reconciler, ReconcileReport
@@ -20,13 +22,23 @@ from fleetwarden.controllers.restraint import Restraint
 from fleetwarden.controllers.sightings import Sightings
 from fleetwarden.controllers.supervision import Supervision
 from fleetwarden.controllers.wakes import Wakes
+from fleetwarden.controllers.watch_follow_up import WatchFollowUp
 from fleetwarden.controllers.worker import Worker
 from fleetwarden.domain.actions import ActionApproval, ActionDecision, ActionExecution, LeaseFence, OutboxRecord
 from fleetwarden.domain.identifiers import SECOND
 from fleetwarden.domain.policy import Policy
 from fleetwarden.ports.actuation import ActuationCall, FleetActuator
 from fleetwarden.ports.stores import Page, Store
-from fleetwarden.testing import FakeClock, FakeConfiguration, FakeIds, FakeSubstrate, a_fleet, a_policy, a_service
+from fleetwarden.testing import (
+    FakeClock,
+    FakeConfiguration,
+    FakeIds,
+    FakeSignals,
+    FakeSubstrate,
+    a_fleet,
+    a_policy,
+    a_service,
+)
 from tests.contract.store.conftest import Database, database
 
 __all__ = ["database"]  # the fixture over both databases
@@ -88,8 +100,27 @@ class Bench:
             actions_max=actions_max,
         )
         carry_out = self.readiness.gated(self.desk.carry_out)
-        handlers = {WORK_KIND: carry_out, deploy_watch.WORK_KIND: deploy_watch.end_watch}
-        self.worker = Worker(self.store, handlers, holder=self.holder, lease_s=60.0)
+        self.worker = Worker(self.store, {WORK_KIND: carry_out}, holder=self.holder, lease_s=60.0)
+        self.signals = FakeSignals()
+        self.follow_up = WatchFollowUp(
+            self.store,
+            self.files,
+            self.sightings,
+            self.gate,
+            IntentDesk(self.store, self.files, self.wakes, self.gate.texts),
+            acting=frozenset({""}),
+            refusal=lambda request, service: None,
+        )
+        self.watches = DeployWatches(
+            self.store,
+            self.files,
+            self.sightings,
+            self.signals,
+            self.follow_up.step,
+            holder=self.holder,
+            lease_s=60.0,
+            terms=Terms(window_s=window_s),
+        )
 
     def policy(self, policy: Policy) -> None:
         self.files.declare(policy=policy)
@@ -110,12 +141,17 @@ class Bench:
         fence = self.fence(EXECUTOR)
         return self.recovery.run(fence) + self.executor.run_prepared(fence)
 
+    def watch(self) -> int:
+        """One pass over the steps of watches."""
+        return self.watches.run(self.fence(WATCHES))
+
     def settle_down(self, passes: int = 4) -> None:
         """Some rounds of everything."""
         for _ in range(passes):
             self.look()
             self.worker.run()
             self.act()
+            self.watch()
 
     def decisions(self) -> Sequence[ActionDecision]:
         return self.store.read(lambda tx: tx.decisions.list(Page(limit=500)))

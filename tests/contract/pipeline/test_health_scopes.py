@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from fleetwarden.controllers.readiness import RETRY_S
-from fleetwarden.controllers.sightings import Sightings
+from fleetwarden.controllers.sightings import SLOW_MIN_S, Sightings
 from fleetwarden.controllers.supervision import Supervision
 from fleetwarden.domain.actions import Tier
 from fleetwarden.domain.errors import Problem
@@ -156,6 +156,50 @@ def test_an_injected_envelope_that_is_old_or_fails_counts_as_unavailable(bench: 
     assert (told.status, told.dependencies["injected"].error_class) == (HealthStatus.UNAVAILABLE, "stale")
 
 
+# ------------------------------------------------------------------------------------------------ slow observers
+@pytest.fixture
+def timed(two: Bench) -> Bench:
+    """`two`, with observers that are timed."""
+    processes: FakeSubstrate = two.processes  # type: ignore[attr-defined]
+    two.sightings = two.reconciler._sightings = Sightings(
+        two.store, [two.substrate, processes], max_age_s=60, clock=two.clock, slow_s=5
+    )
+    two.executor._sightings = two.desk._sightings = two.sightings
+    return two
+
+
+@pytest.mark.req("HLT-1", "HLT-2", "REC-4")
+def test_a_slow_observer_holds_its_own_services_until_it_answers_in_time(timed: Bench) -> None:
+    processes: FakeSubstrate = timed.processes  # type: ignore[attr-defined]
+    processes.crash("proc", 0)
+    timed.substrate.crash("web", 0)
+    processes._at = lambda point: timed.clock.advance(SLOW_MIN_S + 1) if point == "observe" else None
+    report = timed.look()
+    assert (report.status, [one.request.target for one in timed.records()]) == ("partial", ["web"])
+    told = timed.supervision.evidence()
+    one = told.dependencies["observer:fake-process"]
+    assert (told.status, one.status, one.error_class) == ("degraded", "degraded", "slow")
+    assert "took 11 s, more than 10 s" in one.diagnostics[0]
+    assert "observer:fake-process is degraded" in timed.reconciler.standings()["proc"].reason
+    timed.act()
+    assert timed.substrate.instances("web") == {0: True, 1: True}
+    processes._at = lambda _: None
+    assert timed.look().status == "ok"
+    assert timed.supervision.evidence().status is HealthStatus.HEALTHY
+    timed.act()
+    assert processes.instances("proc") == {0: True}
+
+
+@pytest.mark.req("HLT-1")
+def test_a_slow_observer_that_fails_at_last_is_a_failed_one(timed: Bench) -> None:
+    processes: FakeSubstrate = timed.processes  # type: ignore[attr-defined]
+    processes._at = lambda point: timed.clock.advance(SLOW_MIN_S + 1) if point == "observe" else None
+    processes.failing = "socket closed"
+    timed.look()
+    one = timed.supervision.evidence().dependencies["observer:fake-process"]
+    assert (one.status, one.error_class == "slow") == ("unavailable", False)
+
+
 # ------------------------------------------------------------------------------------------------ classes of trouble
 class Raising:
     name, substrates = "raising", frozenset({""})
@@ -168,10 +212,10 @@ class Raising:
 def test_the_envelope_names_the_class_of_each_trouble(bench: Bench) -> None:
     bench.reconciler._sightings = Sightings(bench.store, [Raising()], max_age_s=60)
     bench.look()
-    bench.supervision.overdue("worker", "its last pass took 99 s, more than 10 s", error_class="slow")
+    bench.supervision.overdue("worker", "no pass for 99 s")
     known = bench.supervision.evidence().dependencies
     assert known["observer:raising"].error_class == "ConnectionResetError"
-    assert (known["controller:worker"].error_class, known["controller:worker"].status) == ("slow", "degraded")
+    assert (known["controller:worker"].error_class, known["controller:worker"].status) == ("overdue", "degraded")
     assert known["store"].error_class == ""
 
 

@@ -34,9 +34,11 @@ def test_a_dead_replica_is_repaired_by_one_decision_one_record_and_one_call(benc
 def test_a_restart_schedules_a_watch_that_ends_honestly_as_unobserved(bench: Bench, database) -> None:
     bench.build(window_s=0.001)
     bench.substrate.crash("web", 1)
-    bench.settle_down()
+    bench.look()
+    bench.act()
+    bench.substrate.hidden.add("web")
     database.lapse()
-    bench.worker.run()
+    bench.watch()
     [watch] = bench.store.read(lambda tx: tx.work.list(_page()))
     assert watch.kind == "deploy_watch"
     assert watch.result["status"] == "unobserved"

@@ -82,3 +82,31 @@ def test_ticks_are_woken_five_seconds_apart_and_what_came_between_is_not_lost(sq
     assert not path.woken()
     sqlite.clock.advance(0.2)
     assert [path.woken(), path.woken()] == [True, False]
+
+
+@pytest.mark.req("ASC-9")
+def test_a_change_before_a_restart_or_under_another_leader_is_not_lost(path: Path) -> None:
+    """Only a tick that has run moves the cursor on, whichever plane ran it."""
+    ticks = [0]
+    leads = Reactive(path.bench.store, path.wakes, ticks=lambda: ticks[0])
+    path.enqueue("a")
+    assert leads.run()
+    restarted = Reactive(path.bench.store, path.wakes, ticks=lambda: ticks[0])  # before the tick it had woken
+    assert restarted.run()
+    ticks[0] += 1
+    assert not restarted.run()
+    assert not Reactive(path.bench.store, path.wakes, ticks=lambda: 0).run()  # a plane that does not lead knows it too
+
+
+@pytest.mark.req("ASC-9", "SIG-8", "CON-17")
+def test_a_sample_that_another_plane_took_wakes_the_one_that_leads_and_writes_nothing(path: Path) -> None:
+    rung: list[str] = []
+    taker = Wakes()
+    taker.connect(rung.append, {}, ())
+    Reactive(path.bench.store, taker).pushed()
+    before = path.bench.store.read(lambda tx: tx.facts.get(reactive.CURSOR))
+    path.wakes.connect(None, {}, [reactive.AUTOSCALER, reactive.NEWS])
+    for name in rung:
+        path.wakes.heard(name)
+    assert [path.woken(), path.woken()] == [True, False]
+    assert path.bench.store.read(lambda tx: tx.facts.get(reactive.CURSOR)) == before

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from fleetwarden.domain.actions import Kind, Tier
+from fleetwarden.controllers.restraint import Restraint
+from fleetwarden.domain.actions import Kind, Source, Tier
 from fleetwarden.domain.fleet import DesiredState
 from fleetwarden.domain.identifiers import SECOND, rfc3339
-from fleetwarden.domain.lifecycles import OutboxState
+from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
 from fleetwarden.ports.stores import JournalEntry, Page
-from fleetwarden.testing import Answer, Delivery, a_fleet, a_policy, a_service
+from fleetwarden.testing import Answer, Delivery, a_fleet, a_policy, a_request, a_service
 from tests.contract.pipeline.conftest import INTERVAL_S, Bench
 from tests.contract.store.conftest import Database, sqlite
 
@@ -120,6 +121,9 @@ def test_a_success_ends_the_row(timed: Bench) -> None:
     timed.clock.advance(INTERVAL_S)
     fail(timed, 1)
     assert timed.substrate.instances("lone") == {0: True}
+    timed.watch()
+    timed.clock.advance(300)
+    timed.watch()  # its watch says that it lasted
     timed.substrate._deliver = lambda _: Delivery(answer=Answer.REFUSED)
     timed.substrate.crash("lone", 0)
     fail(timed, 3)
@@ -226,6 +230,48 @@ def test_everything_starts_in_the_order_of_its_dependencies(bench: Bench) -> Non
     assert {one.state for one in bench.records()} == {OutboxState.SUCCEEDED}
 
 
+@pytest.mark.req("REC-11", "PRO-1")
+def test_a_dependency_that_goes_down_after_the_decision_holds_the_call(chain: Bench) -> None:
+    chain.substrate.crash("web", 0)
+    assert len(chain.look().prepared) == 1
+    chain.substrate.crash("db", 0)
+    chain.act()
+    assert (chain.records()[0].state, chain.calls()) == (OutboxState.PREPARED, 0)
+    chain.substrate.revive("db", 0)
+    chain.clock.advance(2)
+    chain.act()
+    assert chain.records()[0].state is OutboxState.SUCCEEDED
+
+
+@pytest.mark.req("REC-11", "PRO-1")
+def test_a_dependency_under_repair_holds_the_call_until_it_is_repaired(chain: Bench) -> None:
+    chain.substrate.crash("web", 0)
+    chain.look()
+    chain.substrate.crash("db", 0)
+    chain.look()
+    assert len(chain.records()) == 2
+    chain.act()
+    assert {one.request.target: one.state for one in chain.records()} == {
+        "db": OutboxState.SUCCEEDED,
+        "web": OutboxState.PREPARED,
+    }
+    chain.clock.advance(2)
+    chain.act()
+    assert chain.substrate.instances("web") == {0: True, 1: True}
+
+
+@pytest.mark.req("REC-11")
+def test_a_persons_restart_waits_for_no_dependency(chain: Bench) -> None:
+    chain.substrate.crash("db", 0)
+    chain.substrate.crash("web", 0)
+    service = chain.files.current().fleet.services["web"]
+    request = a_request(service, kind=Kind.RESTART, params={"replica": 0}, source=Source.OPERATOR, requested_by="ada")
+    [admission] = chain.gate.admit([request], fence=None)
+    assert admission.record is not None
+    chain.act()
+    assert chain.substrate.instances("web") == {0: True, 1: True}
+
+
 @pytest.mark.req("REC-11")
 def test_a_stop_waits_for_nobody(chain: Bench) -> None:
     stopped = a_service("web", replicas=2, depends_on=("db",), desired=DesiredState.STOPPED)
@@ -287,3 +333,52 @@ def test_a_targeted_pass_holds_without_healthy_evidence_and_while_the_plane_stop
     bench.substrate.failing = ""
     bench.reconciler.paused = True
     assert bench.reconciler.run_for({"web"}, bench.fence("fleet_reconciler")) is None
+
+
+# ------------------------------------------------------------------------------------------------ a person's no
+def asked_and_rejected(bench: Bench, hold_s: float) -> None:
+    bench.policy(a_policy(Tier.APPROVAL_REQUIRED))
+    bench.reconciler._restraint = Restraint(bench.store, interval_s=INTERVAL_S, rejected_hold_s=hold_s)
+    bench.files.declare(fleet=a_fleet(a_service("web", replicas=2)))
+    bench.substrate.boot("web", 2)
+    bench.substrate.crash("web", 0)
+    bench.look()
+    [asked] = bench.store.read(lambda tx: tx.approvals.list(Page(state="pending")))
+    bench.desk.reject(asked.seq, by="ada", reason="not now")
+
+
+def waiting(bench: Bench) -> int:
+    return bench.store.read(lambda tx: tx.approvals.count(ApprovalState.PENDING))
+
+
+@pytest.mark.req("POL-7", "REC-12")
+def test_what_a_person_rejected_is_not_asked_again_at_once(sqlite: Database) -> None:
+    bench = Bench(sqlite.open(), sqlite.clock)
+    asked_and_rejected(bench, hold_s=600)
+    decisions = len(bench.store.read(lambda tx: tx.decisions.list(Page())))
+    sqlite.clock.advance(599)
+    bench.look()
+    assert waiting(bench) == 0
+    assert len(bench.store.read(lambda tx: tx.decisions.list(Page()))) == decisions
+    held = bench.reconciler.standings().get("web")
+    assert held is not None
+    assert "was rejected by ada: not asked again before" in held.reason
+    sqlite.clock.advance(2)
+    bench.look()
+    assert waiting(bench) == 1
+
+
+def test_without_a_hold_it_is_asked_at_the_next_pass(sqlite: Database) -> None:
+    bench = Bench(sqlite.open(), sqlite.clock)
+    asked_and_rejected(bench, hold_s=0)
+    bench.look()
+    assert waiting(bench) == 1
+
+
+def test_another_service_and_another_action_are_asked_all_the_same(sqlite: Database) -> None:
+    bench = Bench(sqlite.open(), sqlite.clock)
+    asked_and_rejected(bench, hold_s=600)
+    bench.files.declare(fleet=a_fleet(a_service("web", replicas=2, desired=DesiredState.STOPPED), a_service("db")))
+    bench.look()
+    kinds = {(one.request.kind, one.request.target) for one in bench.store.read(lambda tx: tx.approvals.list(Page()))}
+    assert {("stop_service", "web"), ("start_service", "db")} <= kinds

@@ -7,11 +7,16 @@ import re
 
 import pytest
 
+from fleetwarden.domain.events import Phase
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
 from fleetwarden.domain.shadow import ShadowRun
-from fleetwarden.ports.stores import FeedMark
+from fleetwarden.ports.stores import FeedMark, Page
+from fleetwarden.ports.watches import Tally
 from tests.contract.store.records import decide, request
+from tests.unit.events.test_correlation import an_event
 
+AN_EVENT = an_event(starts_at=1)
+THE_END = an_event(Phase.RESOLVED, starts_at=1, ends_at=2)
 A_RUN = ShadowRun(service="api", at=1, current=1, desired=1, raw=1, reason="")
 QUERIES = {
     "uses": lambda tx: tx.decisions.uses("restart_service", "web", 5, dry_run=False, limit=3),
@@ -35,7 +40,9 @@ QUERIES = {
     "approvals in_state": lambda tx: tx.approvals.in_state(ApprovalState.PENDING),
     "approvals count": lambda tx: tx.approvals.count(ApprovalState.PENDING),
     "claim": lambda tx: tx.work.claim("plane", ["watch"], 5, 3),
+    "what people rejected": lambda tx: tx.approvals.rejected(["web", "db"], 5),
     "next_due": lambda tx: tx.work.next_due(),
+    "next due of kinds": lambda tx: tx.work.next_due(["a", "b"]),
     "depth": lambda tx: tx.work.depth(),
     "lease": lambda tx: tx.leases.acquire("tick", "0", "plane", 5),
     "freezes": lambda tx: tx.freezes.active(),
@@ -53,20 +60,48 @@ QUERIES = {
     "a shadow run's end": lambda tx: tx.shadows.end("web", 5),
     "next shadow run": lambda tx: tx.shadows.begin(A_RUN),
     "old shadow runs": lambda tx: (tx.shadows.oldest(), tx.shadows.prune(5)),
+    "events": lambda tx: tx.events.put([AN_EVENT, THE_END]),
+    "outages": lambda tx: tx.events.down_events("web", 5),
+    "alerts": lambda tx: tx.events.alerts(["web", "db"]),
+    "flaps": lambda tx: tx.events.flaps(["web", "db"], 5),
+    "old events": lambda tx: (tx.events.oldest(), tx.events.prune(5)),
+    "events of a service": lambda tx: tx.events.list(Page(target="web")),
+    "recent messages": lambda tx: tx.deliveries.recent("oncall", 5),
+    "open messages": lambda tx: (tx.deliveries.open("oncall"), tx.deliveries.open_targets()),
+    "hastened messages": lambda tx: tx.deliveries.hasten("oncall", 5),
+    "old messages": lambda tx: tx.deliveries.prune(5),
+    "watches by number": lambda tx: tx.watches.these([1, 2]),
+    "a running watch": lambda tx: tx.watches.running("web"),
+    "watch of an action": lambda tx: tx.watches.of_action(1),
+    "watches of versions": lambda tx: tx.watches.of_versions("web", 5),
+    "newest change of version": lambda tx: tx.watches.newest_change("web"),
+    "tally": lambda tx: tx.watches.tally(Tally(seqs=(1, 2), usable=True, healthy=True)),
+    "next steps": lambda tx: tx.work.again_each({1: 2}, not_before=5),
     "notices": lambda tx: tx.journal.after(FeedMark(seq=5), topic="notice", limit=3),
 }
-OPEN = ("work_items_due", "ledger_open", "shadow_runs_open", "shadow_runs_ended")  # indexes of what is open or old
+OPEN = (
+    "work_items_due",
+    "ledger_open",
+    "shadow_runs_open",
+    "shadow_runs_ended",
+    "deliveries_open",
+    "deliveries_ended",
+)  # indexes of what is open or old
 LARGE = {
     "decisions",
     "outbox",
     "executions",
     "approvals",
     "work_items",
+    "deploy_watches",
     "journal",
     "ledger",
     "ledger_events",
     "votes",
     "shadow_runs",
+    "events",
+    "alerts",
+    "deliveries",
     "seals",
 }
 

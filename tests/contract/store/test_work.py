@@ -169,6 +169,7 @@ def test_the_next_due_moment_is_the_earliest_at_which_something_can_be_claimed(s
         return store.read(lambda tx: tx.work.next_due())
 
     assert next_due() is None
+    assert store.read(lambda tx: tx.work.next_due(["no such kind"])) is None
     soon = store.read(lambda tx: tx.now()) + LONG
     enqueue(store, draft("a", not_before=soon), draft("b", not_before=1))
     assert next_due() == 1

@@ -174,3 +174,14 @@ def test_a_rejected_signals_file_is_a_finding_and_a_good_one_is_counted(folder: 
     assert set(levels) == {"error"}
     assert all(one.startswith("signals.yml:2  signals.waiting") or "unti" in one for one in told)
     assert len(told) >= 2
+
+
+@pytest.mark.req("RUN-11", "RUN-14")
+def test_a_rejected_events_file_is_a_finding_and_a_good_one_is_counted(folder: Path) -> None:
+    assert "events" not in examined(folder)
+    (folder / "events.yml").write_text("sources: {main: {kind: alertmanager}}")
+    assert examined(folder)["events"] == [("ok", "1 source of events is declared")]
+    (folder / "events.yml").write_text("sources: {main: {kind: alertmanger}}")
+    [(level, told)] = examined(folder)["events"]
+    assert level == "error"
+    assert told.startswith("events.yml:1  sources.main.kind")

@@ -73,13 +73,13 @@ def lines_of(body: dict[str, Any], words: str = "fleetwarden") -> list[str]:
 
 def test_a_denial_names_rule_budget_evidence_and_what_would_satisfy_it() -> None:
     assert lines_of(denied()) == [
-        "clumsy is down since 13:59:11 (exited with code 1; seen by: process, 0.2 s after)",
+        "clumsy is down since 13:59:11 (exited with code 1; seen by: process, 49 s ago)",
         "Wanted: running, 1 replica, version 1.0 (fleet.yml:14). Existing: 0, ready: 0.",
         "Proposed: restart clumsy#0, because clumsy#0 is down.",
         "Policy now: denied, the limit is 3 (policy.yml:9); the next slot opens 14:20:07.",
         "  rule      policy.yml:9  restart_service clumsy, auto, rate 3 per 3600 s",
         "  budget    3 of 3 used in 3600 s: 13:20, 13:41, 13:58; the next slot opens 14:20:07  (policy.yml:9)",
-        "  freeze, storm, window open",
+        "  else      not frozen, no storm of failures, no maintenance window",
         "Decision D-238, 13:59:11: denied.",
         "  evidence  clumsy#0 is down; seen by: process; at 14:00:00",
         "It would be allowed if: the time is after 14:20:07; or a person asks (fleetwarden approvals grant A-17).",
@@ -110,7 +110,7 @@ def test_a_healed_service_shows_the_rule_numbers_and_evidence_that_healed_it() -
     told = lines_of(body)
     assert told[2] == "Nothing is proposed: as declared."
     assert told[3] == "Last decision D-238, 14:02:11, restart web#0: allowed."
-    assert told[5] == "  budget    1 of 3 used in 3600 s: 13:58  (policy.yml:9)"
+    assert told[5] == "  budget    1 of 3 used before it in 3600 s: 13:58  (policy.yml:9)"
     assert told[7] == "  because   allowed by policy.yml:6"
     assert told[8] == "  evidence  web#0 is down (SIGKILL); seen by: process"
 
@@ -144,7 +144,7 @@ def test_what_waits_and_what_is_open_can_be_looked_up() -> None:
         (
             {"blast": {"targets": 4, "max": 3, "window_s": 60, "other_targets": ["a", "b", "c"]}},
             "blast",
-            [("wave", "4 of at most 3 targets within 60 s: this one and a, b, c")],
+            [("blast", "4 of at most 3 targets within 60 s: this one and a, b, c")],
         ),
         ({"final": ["policy.yml:12: deploy_service *"]}, "tier", [("final", "policy.yml:12: deploy_service *")]),
         ({}, "structure", []),
@@ -156,4 +156,13 @@ def test_each_limit_is_a_row(numbers: dict[str, Any], code: str, rows: list[tupl
 
 def test_uses_that_are_not_listed_are_counted() -> None:
     [(_, told), *_] = limit_rows({"rate": {**RATE, "used_at_omitted": 8}}, "rate", parsed(AT))
-    assert "13:58 and 8 more;" in told
+    assert "13:58 and 8 earlier;" in told
+
+
+def test_a_budget_says_what_is_left_and_a_long_one_stays_a_line() -> None:
+    times = [f"2026-12-02T11:{minute:02d}:00Z" for minute in range(20, 8, -1)]
+    rate = {**RATE, "max": 20, "used": 12, "used_at": times, "next_slot_at": None}
+    [(_, told), *_] = limit_rows({"rate": rate}, "ok", parsed(AT))
+    assert told.startswith("12 of 20 used in 3600 s, 8 left: ")
+    assert told.count(":") - 1 <= 6
+    assert "and 7 earlier" in told

@@ -47,6 +47,15 @@ def play(one: ScalingBlock, values: Sequence[float | None], step: int = 15, **mo
     return backtest(one, load_of(ticks(values, step), one, {}), **more)
 
 
+def reread(one: ScalingBlock, values: Sequence[float | None], **more: Any) -> Backtest:
+    """Measured once a minute, ticked every 15 s."""
+    times = [(START + number * 60) * S for number in range(len(values))]
+    column = [math.nan if value is None else value for value in values]
+    seen = at_ticks(Recording(name="load.csv", times=times, values={"q": column}), every_us=15 * S)
+    kinds = more.pop("kinds", {})
+    return backtest(one, load_of(seen, one, kinds, 5 if kinds else None), **more)
+
+
 def changes(run: Backtest) -> list[tuple[float, int, int]]:
     return [(one.at / S - START, one.before, one.after) for one in run.actions]
 
@@ -176,3 +185,25 @@ def test_all_blocks_are_measured_by_what_the_first_one_says_is_needed() -> None:
     assert (own.short_s, changes(lazy), lazy.short_s) == (0, [(30, 5, 2)], 30)
     with pytest.raises(Misconfigured, match="two blocks are called"):
         compare("shop", "load.csv", ticks([50] * 5), [("a", block()), ("a", block())], {})
+
+
+@pytest.mark.req("ASC-14", "ASC-5")
+def test_a_row_that_is_read_again_counts_once_as_it_does_live() -> None:
+    run = reread(block(cooldown_s=0, deadband=0), [50, 10, 10, 10, 10], replicas=5)
+    assert changes(run) == [(180, 5, 1)]  # the third measurement that says so
+    assert run.reasons["no_news"] == 12
+    assert "skip_metrics" not in run.reasons
+    assert reread(block(cooldown_s=0, deadband=0), [50, 10, None, None, None, 10, 10, 10], replicas=5).downs == 1
+
+
+@pytest.mark.req("ASC-14", "ASC-5")
+def test_what_was_measured_before_a_change_is_not_used_after_it() -> None:
+    one = block(cooldown_s=0, deadband=0, scale_up_step=1)
+    assert changes(reread(one, [90, 90, 90], replicas=5)) == [(0, 5, 6), (60, 6, 7), (120, 7, 8)]
+
+
+@pytest.mark.req("ASC-12", "ASC-14")
+def test_a_replay_says_which_bound_held_the_count() -> None:
+    run = play(block(max=6, cooldown_s=0, deadband=0), [200, 200, 200, 60, 1, 1, 1, 1, 1], replicas=6)
+    assert run.reasons["at_max"] == 3
+    assert play(block(min=4, deadband=0), [1, 1, 1], replicas=4).reasons == {"at_min": 3}

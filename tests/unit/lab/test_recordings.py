@@ -41,11 +41,13 @@ def test_a_gap_gets_ticks_without_a_sample_and_never_a_zero() -> None:
 
 
 @pytest.mark.req("ASC-14", "ASC-5")
-def test_ticks_of_their_own_pace_see_what_is_new_and_not_too_old() -> None:
+def test_ticks_of_their_own_pace_see_the_newest_row_that_is_not_too_old() -> None:
     rows = recording([0, 60, 120, 600], [1, 2, 3, 9])
-    assert told(at_ticks(rows, every_us=60 * S))[:4] == [(0, 1), (60, 2), (120, 3), (180, NONE)]
-    often = told(at_ticks(rows, every_us=30 * S))
-    assert often[:5] == [(0, 1), (30, NONE), (60, 2), (90, NONE), (120, 3)]  # the same sample twice is none
+    assert told(at_ticks(rows, every_us=60 * S))[:4] == [(0, 1), (60, 2), (120, 3), (180, 3)]
+    often = at_ticks(rows, every_us=30 * S)
+    assert told(often)[:5] == [(0, 1), (30, 1), (60, 2), (90, 2), (120, 3)]
+    assert often.measured is not None  # and it is known which of them is the same one again
+    assert (often.measured["q"] - often.times[0]).tolist()[:5] == [0, 0, 60 * S, 60 * S, 120 * S]
     rare = told(at_ticks(rows, every_us=200 * S, max_age_s=120))
     assert rare == [(0, 1), (200, 3), (400, NONE), (600, 9)]
     assert told(at_ticks(rows, every_us=200 * S, max_age_s=60)) == [(0, 1), (200, NONE), (400, NONE), (600, 9)]
@@ -88,7 +90,7 @@ def test_ticks_go_from_the_first_to_the_last_row_and_lose_no_row_of_their_own(
     found = told(at_ticks(recording(times, values), every_us=None if every is None else every * S))
     seen = [value for _, value in found if value is not None]
     assert all(later > earlier for earlier, later in pairwise(found))
-    assert seen == sorted(set(seen))  # none twice
+    assert seen == sorted(seen)
     if every is None:
         assert (seen, found[0][0], found[-1][0]) == (values, times[0], times[-1])
     for at, value in found:

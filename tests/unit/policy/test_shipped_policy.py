@@ -49,4 +49,5 @@ def test_it_allows_by_itself_only_what_changes_nothing() -> None:
         "allow_self_approval": False,
         "approval_expires_s": 86_400,
         "approval_warns_s": 3_600,
+        "event_max_age_s": 900,
     }

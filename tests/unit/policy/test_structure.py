@@ -17,7 +17,7 @@ NEEDED: dict[str, dict[str, Any]] = {Kind.SCALE: {"replicas": 2}, Kind.DEPLOY: {
 MAY_ASK: dict[str, set[str]] = {
     Source.RECONCILER: {"restart_service", "scale_service", "stop_service", "start_service", "deploy_service"},
     Source.AUTOSCALER: {"scale_service"},
-    Source.PLAYBOOK: {"restart_service", "investigate_resource_pressure"},
+    Source.PLAYBOOK: {"restart_service", "investigate_resource_pressure", "failure_gap"},
     Source.DEPLOY_WATCH: {"rollback_service", "scale_service"},
     Source.OPERATOR: set(KNOWN_KINDS),
     Source.API: set(KNOWN_KINDS),

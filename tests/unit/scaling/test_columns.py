@@ -44,20 +44,21 @@ BLOCKS = st.builds(
 ROW = st.tuples(BLOCKS, st.integers(0, 70), st.booleans())
 
 
+def tenth_digit(whole: int) -> Fraction:
+    """One in the tenth significant digit of a whole number, told by its decimal digits."""
+    return Fraction(10 ** (len(str(max(whole, 1))) - 1), 10**9)
+
+
 def model(one: ScalingBlock, current: int, value: float, per_replica: bool, streak: tuple[int, int]) -> tuple[Any, ...]:
     """One tick of one service in exact arithmetic: (desired, direction, count)."""
     if not math.isfinite(value) or value < 0:
         return current, 0, 0
     target = Fraction(one.signals[0].target)
     total = Fraction(value) * (max(current, 1) if per_replica else 1)
-    each = total / max(current, 1)
     quotient = total / target
     nearest = round(quotient)
-    near = abs(quotient - nearest) <= Fraction(3, 10**10) * max(nearest, 1)
-    wanted = min(nearest if near else math.ceil(quotient), 2**31 - 1)
-    slack = Fraction(3, 10**10)
-    low_edge, high_edge = 1 - Fraction(one.deadband) - slack, 1 + Fraction(one.deadband) + slack
-    if current > 0 and low_edge <= each / target <= high_edge:
+    wanted = min(nearest if abs(quotient - nearest) < tenth_digit(nearest) else math.ceil(quotient), 2**31 - 1)
+    if current > 0 and abs(quotient - current) < Fraction(one.deadband) * current + tenth_digit(current):
         wanted = current
     bounded = min(max(wanted, one.min), one.max)
     direction = (bounded > current) - (bounded < current)
@@ -229,10 +230,10 @@ def test_a_sample_that_was_used_already_neither_counts_nor_resets() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        (90.0, 50.0, Reason.AT_TARGET),  # it asked for more when it was new: once is enough
+        (90.0, 50.0, Reason.NO_NEWS),  # it asked for more when it was new: once is enough
         (50.0, 90.0, Reason.SCALE_UP),
-        (90.0, 10.0, Reason.AT_TARGET),  # and it still stands against fewer
-        (10.0, 10.0, Reason.SCALE_DOWN),
+        (90.0, 10.0, Reason.NO_NEWS),  # and it still stands against fewer
+        (10.0, 10.0, Reason.STABILIZING),  # fewer need a sample of each
     ],
 )
 def test_of_two_signals_the_older_holds_and_never_asks_for_more(old: float, new: float, reason: Reason) -> None:
@@ -251,11 +252,26 @@ def test_of_two_signals_the_older_holds_and_never_asks_for_more(old: float, new:
     assert Reason(int(evaluate(table, seen, new_memory(table), 0).reason[0])) is reason
 
 
-@pytest.mark.req("ASC-3")
-@given(st.integers(0, 10**6), st.sampled_from([0.0, 1e-10, -1e-10, 2e-10, -2e-10]))
+@pytest.mark.req("ASC-3", "ASC-15")
+@given(st.integers(0, 10**6), st.sampled_from([0.0, 1e-10, -1e-10, 5e-11, 1e-13]))
 def test_a_quotient_next_to_a_whole_number_is_that_number(whole: int, off: float) -> None:
     assert int(ceil_exact(np.array([whole * (1 + off)]))[0]) == whole
     assert int(ceil_exact(np.array([whole + 0.001]))[0]) == whole + 1
+
+
+@pytest.mark.req("ASC-15")
+@pytest.mark.parametrize("whole", [1, 2, 3, 5, 9, 10, 47, 99, 100, 999, 1000, 9999, 100_000])
+def test_the_tenth_significant_digit_is_a_difference_and_what_is_smaller_is_none(whole: int) -> None:
+    """The edge is told by decimal digits here, not by the constant."""
+    digits = 10 - len(str(whole))
+    for tenths, expected in ((1, whole + 1), (2, whole + 1)):
+        over = float(f"{whole}." + "0" * (digits - 1) + str(tenths))
+        assert int(ceil_exact(np.array([over]))[0]) == expected, over
+    for more in ("09", "05", "01"):
+        over = float(f"{whole}." + "0" * (digits - 1) + more)
+        assert int(ceil_exact(np.array([over]))[0]) == whole, over
+    under = whole - float("0." + "0" * (digits - 1) + "09")
+    assert int(ceil_exact(np.array([under]))[0]) == whole
 
 
 def test_memory_is_carried_over_to_another_table() -> None:

@@ -95,8 +95,9 @@ def see(chance: Random, one: ScalingBlock, seen: Seen, glance: Glance, current: 
     glance.faults = [pick([0] * 7 + [1, 2]) for _ in one.signals]
     glance.per_replica = [pick([False, True]) for _ in one.signals]
     glance.no_down = [chance.random() < 0.1 for _ in one.signals]
+    glance.again = [chance.random() < 0.4 for _ in one.signals]
     seen.value[:], seen.fault[:] = glance.values, glance.faults
-    seen.per_replica[:], seen.no_down[:] = glance.per_replica, glance.no_down
+    seen.per_replica[:], seen.no_down[:], seen.again[:] = glance.per_replica, glance.no_down, glance.again
 
 
 @pytest.mark.req("ASC-14", "ASC-15", "ASC-13")
@@ -153,5 +154,6 @@ def test_windows_are_the_same_too_to_the_second_and_beyond_what_is_remembered_st
 @given(st.one_of(st.floats(0, allow_nan=False), st.integers(0, 2**31).map(float), st.floats(2**31 - 3, 2**31 + 3)))
 def test_rounding_up_is_that_of_the_columns(quotient: float) -> None:
     assert _ceil(quotient) == int(ceil_exact(np.array([quotient]))[0])
-    near = quotient * (1 + 2.9e-10)
-    assert _ceil(near) == int(ceil_exact(np.array([near]))[0])
+    for share in (1 + 9e-11, 1 + 2.9e-10, 1 - 9e-10, 1 + 1.1e-9):
+        near = quotient * share
+        assert _ceil(near) == int(ceil_exact(np.array([near]))[0])

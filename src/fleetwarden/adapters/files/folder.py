@@ -33,7 +33,7 @@ from fleetwarden.ports.system import Clock
 __all__ = ["FREEZE", "ConfigurationFolder"]
 
 REGISTRY, OVERRIDE, POLICY, FREEZE = "fleet.yml", "desired-state.yml", "policy.yml", "FREEZE"
-LATER = {"notify.yml": "notification targets"}
+BESIDES = ("notify.yml", "signals.yml")  # read by readers of their own
 SETTLE_S = 0.2  # a change has to stand still for this long before it is taken
 SETTLE_TRIES_MAX = 10
 
@@ -225,19 +225,17 @@ class ConfigurationFolder:
             names = sorted(path.name for path in self._folder.iterdir())
         except OSError:
             return ()  # whatever was to be read from it says so itself
-        known = (REGISTRY, OVERRIDE, POLICY, *LATER)
+        known = (REGISTRY, OVERRIDE, POLICY)
         used = {path.name for path in (self._registry, self._override, self._policy) if path.parent == self._folder}
         found = []
         for name in names:
             if name in used or not name.endswith((".yml", ".yaml")):
                 continue
-            if name in LATER:
-                found.append(
-                    Problem(name, 0, f"{LATER[name]} are not supported yet: nothing in this file has an effect")
-                )
-            elif name in known:
+            if name in BESIDES:
+                continue
+            if name in known:
                 found.append(Problem(name, 0, "is not read: the settings name another file"))
-            elif close := get_close_matches(name, known, n=1, cutoff=0.8):
+            elif close := get_close_matches(name, (*known, *BESIDES), n=1, cutoff=0.8):
                 found.append(Problem(name, 0, f"is not read (did you mean {close[0]}?)"))
         return tuple(found)
 

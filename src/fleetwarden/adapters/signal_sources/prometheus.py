@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import math
+import ssl
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
@@ -162,7 +163,7 @@ class PrometheusSource:
         return [names[(first + n) % len(names)] for n in range(QUERIES_MAX)]
 
     def _asking(self, definition: Definition) -> Any:
-        counted = definition.aggregation is Aggregation.PER_REPLICA
+        counted = definition.aggregation is Aggregation.PER_REPLICA or not definition.series_vary
         return lambda: self._ask(expression(definition, counted=counted))
 
     def _ask(self, query: str) -> _Answer:
@@ -209,7 +210,7 @@ class PrometheusSource:
         with self._lock:
             if self._client is None or state != self._client_of:
                 ca, cert, key = files
-                context = httpx2.create_ssl_context(verify=str(ca) if ca is not None else True)
+                context = httpx2.create_ssl_context() if ca is None else ssl.create_default_context(cafile=ca)
                 if cert is not None:
                     context.load_cert_chain(str(cert), str(key))
                 self._client = httpx2.Client(verify=context, timeout=QUERY_S, trust_env=False, follow_redirects=False)

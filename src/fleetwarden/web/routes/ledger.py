@@ -12,13 +12,17 @@ from starlette.responses import Response
 
 from fleetwarden.app.listing import TOPICS
 from fleetwarden.domain.actions import ExecutionState, Verdict
+from fleetwarden.domain.deploy_watch import WatchStatus
 from fleetwarden.domain.desired import ForeignState
+from fleetwarden.domain.events import Phase
 from fleetwarden.domain.lifecycles import ApprovalState, IntentState, OutboxState, WorkState
-from fleetwarden.web import schemas, schemas_scaling, schemas_wishes
+from fleetwarden.domain.messages import DeliveryState
+from fleetwarden.web import schemas, schemas_events, schemas_scaling, schemas_watches, schemas_wishes
 from fleetwarden.web.addresses import short_id
 from fleetwarden.web.answers import answer
 from fleetwarden.web.callers import AnyCaller, Plane
 from fleetwarden.web.queries import no_query, page_from, query_parameters
+from fleetwarden.web.schemas_messages import Sent
 
 __all__ = ["LISTED", "Listed", "router"]
 
@@ -45,10 +49,14 @@ LISTED = (
     Listed("executions", schemas.Execution, schemas.ExecutionWithHistory, _ALL, ExecutionState),
     Listed("actions", schemas.Action, schemas.Action, _ALL, OutboxState),
     Listed("work", schemas.Work, schemas.Work, _ALL, WorkState),
+    Listed("events", schemas_events.Event, schemas_events.Event, _ALL, Phase),
     Listed("reports", schemas.Report, schemas.Report, ("kind",), None),
     Listed("freezes", schemas.Freeze, schemas.Freeze, (), None),
     Listed("service_overrides", schemas_wishes.ServiceOverride, schemas_wishes.ServiceOverride, ("target",), None),
     Listed("foreign", schemas_wishes.ForeignChange, schemas_wishes.ForeignChange, _ALL, ForeignState),
+    Listed("watches", schemas_watches.Watch, schemas_watches.Watch, _ALL, WatchStatus),
+    Listed("quarantines", schemas_watches.Quarantine, schemas_watches.Quarantine, ("target",), None),
+    Listed("messages", Sent, Sent, _ALL, DeliveryState),
     Listed("journal", schemas.Journal, schemas.Journal, ("target", "kind"), None),
 )
 
@@ -73,7 +81,7 @@ def _single_of(listed: Listed) -> Callable[..., Response]:
 
 
 def _add(listed: Listed) -> None:
-    one = listed.topic.removesuffix("s")
+    one = {"watches": "watch"}.get(listed.topic, listed.topic.removesuffix("s"))
     page_model: Any = schemas.PageOf[listed.item]  # type: ignore[name-defined]
     router.add_api_route(
         f"/{listed.topic}",

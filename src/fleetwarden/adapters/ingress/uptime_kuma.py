@@ -1,0 +1,86 @@
+"""Uptime Kuma 1.x and 2.x: one heartbeat of one monitor.
+
+Its times are UTC without saying so.  The time of a heartbeat is that of the message: a reminder has a new one.  The
+test button, and notices of certificates, have neither heartbeat nor monitor: they are for people, and are read as what
+they are, a text.  Nothing of a monitor but its names and addresses is kept, since a monitor may carry passwords.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fleetwarden.adapters.ingress.cleaning import clean, fingerprint, first_text, labels_of, one_line, told_time
+from fleetwarden.domain.event_words import class_of
+from fleetwarden.domain.events import EventClass, FleetEvent, Phase, Severity
+
+__all__ = ["SOURCE", "is_heartbeat", "monitor_fingerprint", "read"]
+
+SOURCE: Final = "uptime-kuma"
+_STATES: Final = {0: "down", 1: "up", 2: "pending", 3: "maintenance"}
+_PHASES: Final = {"down": Phase.FIRING, "up": Phase.RESOLVED}
+_KEPT: Final = {
+    "id": "monitor_id",
+    "url": "url",
+    "hostname": "hostname",
+    "port": "port",
+    "type": "type",
+    "docker_container": "container",
+    "pathName": "path",
+}
+
+
+def is_heartbeat(body: Mapping[str, Any]) -> bool:
+    """Whether it is a heartbeat."""
+    return isinstance(body.get("heartbeat"), Mapping) and "monitor" in body
+
+
+def read(body: Mapping[str, Any]) -> list[FleetEvent]:
+    """The one event of a heartbeat."""
+    beat = body["heartbeat"]
+    monitor = body["monitor"] if isinstance(body["monitor"], Mapping) else {}
+    code = beat.get("status")
+    status = _STATES.get(code, "unknown") if type(code) is int else "unknown"
+    phase = _PHASES.get(status, Phase.NOTE)
+    name = first_text(monitor.get("name"), monitor.get("pathName"))
+    summary = one_line(body.get("msg")) or one_line(beat.get("msg")) or f"monitor {status}"
+    at = told_time(beat.get("time"))
+    pressed = class_of(name, one_line(beat.get("msg"))) is EventClass.PRESSURE
+    class_ = EventClass.NONE
+    if phase is not Phase.NOTE:
+        class_ = EventClass.PRESSURE if pressed else EventClass.DOWN
+    number = monitor.get("id", beat.get("monitorID"))
+    return [
+        FleetEvent(
+            source=SOURCE,
+            severity=Severity.CRITICAL if phase is Phase.FIRING else Severity.INFO,
+            status=status,
+            phase=phase,
+            subject=name or first_text(monitor.get("url"), monitor.get("hostname")) or "unknown",
+            fingerprint=monitor_fingerprint(name, number),
+            class_=class_,
+            labels=_labels(monitor, name),
+            summary=summary,
+            starts_at=None if phase is Phase.RESOLVED else at,
+            ends_at=at if phase is Phase.RESOLVED else None,
+            repeating=True,
+        )
+    ]
+
+
+def monitor_fingerprint(name: str, number: Any = None) -> str:
+    """What names a monitor: its name, which is all that every way to learn of it tells; without one, its number."""
+    return fingerprint(None, "monitor", name or number)
+
+
+def _labels(monitor: Mapping[str, Any], name: str) -> dict[str, str]:
+    found = {"monitor": name} if name else {}
+    for key, label in _KEPT.items():
+        value = monitor.get(key)
+        if isinstance(value, str | int) and not isinstance(value, bool) and value not in ("", "https://", "http://"):
+            found[label] = clean(value)
+    tags = monitor.get("tags")
+    for tag in tags if isinstance(tags, list) else ():
+        if isinstance(tag, Mapping) and isinstance(tag.get("name"), str):
+            found.update({f"tag_{key}": value for key, value in labels_of({tag["name"]: tag.get("value", "")}).items()})
+    return found

@@ -1,0 +1,190 @@
+"""What monitoring systems mean by their words: severities, states, and what an alert is about.
+
+Senders' words are free text.  What is not known for sure is never made worse than it is: an unknown severity is the
+default of its kind of sender, an unknown state is a note, and an alert that does not say that something is down is not
+about an outage.  Pressure comes first: a name that says both is about pressure, and nothing restarts for that.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Final
+
+from fleetwarden.domain.events import EventClass, Phase, Severity
+
+__all__ = ["class_of", "is_no_data", "is_notice", "is_test", "phase_of", "severity_of"]
+
+_SEVERITIES: Final = {
+    **dict.fromkeys(("critical", "crit", "emergency", "emerg", "fatal", "page", "disaster"), Severity.CRITICAL),
+    **dict.fromkeys(("error", "err", "major"), Severity.ERROR),
+    **dict.fromkeys(("warning", "warn", "minor"), Severity.WARNING),
+    **dict.fromkeys(
+        ("info", "information", "informational", "notice", "debug", "none", "ok", "okay", "resolved"), Severity.INFO
+    ),
+}
+_FIRING: Final = frozenset(
+    {
+        "firing",
+        "alerting",
+        "alert",
+        "down",
+        "triggered",
+        "trigger",
+        "problem",
+        "failed",
+        "failing",
+        "failure",
+        "critical",
+        "open",
+        "opened",
+        "active",
+        "error",
+        "unhealthy",
+        "offline",
+        "unreachable",
+    }
+)
+_RESOLVED: Final = frozenset(
+    {
+        "resolved",
+        "resolve",
+        "ok",
+        "okay",
+        "up",
+        "recovered",
+        "recovery",
+        "closed",
+        "healthy",
+        "normal",
+        "online",
+        "cleared",
+    }
+)
+_SPLIT = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+")
+_TEXT_MAX = 512  # characters of a sentence that are looked at
+_PRESSURE: Final = frozenset(
+    {
+        "disk",
+        "memory",
+        "mem",
+        "oom",
+        "oomkilled",
+        "oomkill",
+        "swap",
+        "cpu",
+        "filesystem",
+        "fs",
+        "inode",
+        "inodes",
+        "pressure",
+        "load",
+        "heap",
+        "storage",
+        "quota",
+        "throttling",
+        "throttled",
+        "saturation",
+        "saturated",
+    }
+)
+_FLAPPING: Final = frozenset(
+    {"flap", "flapping", "flaps", "crashloop", "crashlooping", "crashloopbackoff", "restarting"}
+)
+_DOWN: Final = frozenset(
+    {
+        "down",
+        "unreachable",
+        "unavailable",
+        "offline",
+        "dead",
+        "died",
+        "outage",
+        "unhealthy",
+        "crashed",
+        "exited",
+        "absent",
+        "missing",
+        "disappeared",
+        "stopped",
+    }
+)
+_DOWN_PAIRS: Final = (
+    ("probe", "failure"),
+    ("probe", "failed"),
+    ("healthcheck", "failed"),
+    ("health", "failed"),
+    ("not", "running"),
+    ("not", "responding"),
+    ("not", "ready"),
+    ("not", "available"),
+    ("connection", "refused"),
+)
+_FLAPPING_PAIRS: Final = (("crash", "loop"), ("crash", "looping"), ("restart", "loop"), ("frequent", "restarts"))
+_NO_DATA = re.compile(r"\bno[ _-]?data\b|datasource(?:no[ _-]?data|[ _-]?error)|\bdata ?source error\b", re.IGNORECASE)
+_NOTICE = re.compile(
+    r"\b(?:certificates?|certs?|ssl|tls|domain)\b.{0,120}\b(?:expir\w*|valid|renew\w*)\b"
+    r"|\b(?:expir\w*|renew\w*)\b.{0,120}\b(?:certificates?|certs?|ssl|tls|domain)\b"
+    r"|(?:certificate|cert|ssl|tls)s?[ _-]?(?:\w{0,20}[ _-]?)?expir",
+    re.IGNORECASE,
+)
+_TEST = re.compile(r"^\W*test(?:[ _-]?(?:alert|notification|message|event))?\W*$|\bnotification test\b", re.IGNORECASE)
+_ALWAYS = frozenset({"watchdog", "deadmansswitch", "deadmanssnitch", "deadmanswitch", "infoinhibitor"})
+
+
+def severity_of(word: object, default: Severity) -> Severity:
+    """The severity that a sender's word means, whatever its case and white space; `default` for one that is unknown."""
+    return _SEVERITIES.get(word.strip().lower(), default) if isinstance(word, str) else default
+
+
+def phase_of(status: str) -> Phase:
+    """What a sender's state says: that it began, that it ended, or neither."""
+    word = status.strip().lower()
+    if word in _FIRING:
+        return Phase.FIRING
+    return Phase.RESOLVED if word in _RESOLVED else Phase.NOTE
+
+
+def is_no_data(*texts: str) -> bool:
+    """Whether it says that there was nothing to measure, which is not that something is down."""
+    return any(_NO_DATA.search(text[:_TEXT_MAX]) for text in texts)
+
+
+def is_notice(*texts: str) -> bool:
+    """Whether it is about a certificate or a domain that runs out: for people, and no outage."""
+    return any(_NOTICE.search(text[:_TEXT_MAX]) for text in texts if _runs_out(text[:_TEXT_MAX].lower()))
+
+
+def _runs_out(low: str) -> bool:
+    """What most texts lack is looked for first: the pattern is dear."""
+    return "expir" in low or "renew" in low or "valid" in low
+
+
+def is_test(*texts: str) -> bool:
+    """Whether it is the message that a sender's test button sends."""
+    return any(_TEST.search(text[:_TEXT_MAX]) for text in texts)
+
+
+def class_of(name: str, *sentences: str) -> EventClass:
+    """What an alert is about: by its name and, where that says nothing, by its sentences.
+
+    Pressure before flapping before down.  What always fires, and notices of certificates, are about nothing.
+    """
+    if name.lower() in _ALWAYS or is_notice(name, *sentences):
+        return EventClass.NONE
+    for text in (name, " ".join(sentences)):
+        found = _class_of_words([word.lower() for word in _SPLIT.split(text[:_TEXT_MAX]) if word])
+        if found is not EventClass.NONE:
+            return found
+    return EventClass.NONE
+
+
+def _class_of_words(words: list[str]) -> EventClass:
+    pairs = set(pairwise(words))
+    if not _PRESSURE.isdisjoint(words):
+        return EventClass.PRESSURE
+    if not _FLAPPING.isdisjoint(words) or not pairs.isdisjoint(_FLAPPING_PAIRS):
+        return EventClass.FLAPPING
+    if not _DOWN.isdisjoint(words) or not pairs.isdisjoint(_DOWN_PAIRS):
+        return EventClass.DOWN
+    return EventClass.NONE
