@@ -14,6 +14,7 @@ from typing import Any
 __all__ = ["IntentsAuditor"]
 
 SECOND = 1_000_000
+SILENT_S = 600  # what the planes of histories use
 MOVES = {
     "proposed": {"intent_accepted", "rejected", "superseded"},
     "intent_accepted": {"superseded", "rejected", "simulated", "executed", "failed", "recovery_pending"},
@@ -21,7 +22,11 @@ MOVES = {
     "executed": {"observed", "failed"},
     "observed": {"verified", "failed"},
 }
-BEGINS = {"scale": {"proposed", "intent_accepted"}, "override": {"superseded"}}
+BEGINS = {
+    "scale": {"proposed", "intent_accepted"},
+    "rollback": {"proposed", "intent_accepted"},  # a failed watch's: the count from before
+    "override": {"superseded"},
+}
 LIVE = ("proposed", "intent_accepted", "recovery_pending")
 ENDS = ("verified", "failed", "rejected", "superseded", "simulated")
 MADE = ("executed", "observed", "verified", "failed")
@@ -110,7 +115,7 @@ class IntentsAuditor:
         """A transaction is over: what it wrote of intents has to fit together, and to what stands beside it."""
         fresh, self._fresh = self._fresh, []
         for row, before in fresh:
-            if not before and row["operation"] == "scale":
+            if not before and row["operation"] in ("scale", "rollback"):
                 self._judge_put(row, commit["plane"], decisions, leases)
             if row["state"] != before and row["state"] in ("observed", "verified"):
                 self._judge_look(row, before, looks)
@@ -148,7 +153,7 @@ class IntentsAuditor:
             self._find(f"{name} was put by a fenced-out holder")
         observed, desired = intent["observed_replicas"], row["desired"]
         self._judge_bounds(name, service, observed, desired, "when it was put")
-        if desired < observed:
+        if desired < observed and row["operation"] == "scale":
             self._judge_samples(name, service, plane, evidence=observed <= block["high"])
 
     def _judge_bounds(self, name: str, service: str, there: int, desired: int, when: str) -> None:
@@ -215,7 +220,7 @@ class IntentsAuditor:
             return
         if request["source"] == "reconciler":
             self._judge_override(name, target, record["started_at"])
-        if request["source"] == "autoscaler":
+        if request["source"] in ("autoscaler", "deploy_watch"):
             self._judge_native(name, record, request)
 
     def _judge_override(self, name: str, target: str, at: int) -> None:
@@ -250,11 +255,7 @@ class IntentsAuditor:
             record["key"],
         ):
             self._find(f"{name} is not what I-{row['seq']} asks for")
-        want = (json.loads(row["convergence"]) if isinstance(row["convergence"], str) else row["convergence"]).get(
-            "want"
-        )
-        if row["approval_seq"] is not None and want is not None and want.get("against_since") is not None:
-            self._find(f"{name} carries out I-{row['seq']}, a granted question that load does not ask any more")
+        self._judge_question(name, row, at)
         if block["paused"]:
             self._find(f"{name} scales {target}, whose scaling is paused")
         there = request["evidence"]["facts"]["total"]
@@ -264,6 +265,18 @@ class IntentsAuditor:
         last = max(self._scaled.get(target, [0]))
         if at < last + block["cooldown_s"] * SECOND:
             self._find(f"{name} scales {target} {(at - last) / SECOND:.1f} s after its last change")
+
+    def _judge_question(self, name: str, row: dict[str, Any], at: int) -> None:
+        """What a person granted: the newest tick that had evidence still asks for it, and one did not long ago."""
+        if row["approval_seq"] is None or row["operation"] != "scale":
+            return
+        told = row["convergence"]
+        want = (json.loads(told) if isinstance(told, str) else told or {}).get("want") or {}
+        if want.get("against_since") is not None:
+            self._find(f"{name} carries out I-{row['seq']}, a granted question that load does not ask any more")
+        wanted = want.get("wanted_at", json.loads(row["intent"])["created_at"])
+        if at >= wanted + SILENT_S * SECOND:
+            self._find(f"{name} carries out I-{row['seq']}, a granted question of which nothing is known any more")
 
     # ------------------------------------------------------------------------------------------- the end
     def unprepared(self, decision_seq: int) -> bool:

@@ -307,6 +307,7 @@ class PausedIsScaled(OnLoad):
             return needed(request, msgspec.structs.replace(service, scaling=block), observed)
 
         self.replace(convergence, "_scale_still_needed", heedless)
+        self.replace(intent_recheck, "closed", ignore)
 
     def before(self, name: str, store: SimStore) -> None:
         """Somebody pauses what is about to be carried out."""
