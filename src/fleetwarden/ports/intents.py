@@ -32,6 +32,7 @@ class Convergence(Record):
     deadline: Micros | None = None  # until when it may converge
     evidence: Mapping[str, JsonValue] = {}  # counts of the newest look that counted
     want: Want | None = None
+    overtaken_by: int | None = None  # the newer revision's, carried out before this one was seen to hold
 
     def with_want(self, want: Want) -> Convergence:
         """The same with what a tick said of it."""
