@@ -274,6 +274,8 @@ class IntentsAuditor:
         want = (json.loads(told) if isinstance(told, str) else told or {}).get("want") or {}
         if want.get("against_since") is not None:
             self._find(f"{name} carries out I-{row['seq']}, a granted question that load does not ask any more")
+        if want.get("too_far"):
+            self._find(f"{name} carries out I-{row['seq']}, a granted question that takes more than load allows")
         wanted = want.get("wanted_at", json.loads(row["intent"])["created_at"])
         if at >= wanted + SILENT_S * SECOND:
             self._find(f"{name} carries out I-{row['seq']}, a granted question of which nothing is known any more")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from fleetwarden.controllers.gate import REBUILD_SPAN
 from fleetwarden.controllers.intent_moves import reject, supersede
 from fleetwarden.controllers.intent_putting import Put, PutAnswer, Putting, Wanted
-from fleetwarden.controllers.open_questions import withdraw
+from fleetwarden.controllers.open_questions import want_of, withdraw
 from fleetwarden.controllers.signal_evidence import KeptQueries
 from fleetwarden.controllers.texts import KeptTexts
 from fleetwarden.controllers.unit_recheck import unit_refusal
@@ -21,7 +21,7 @@ from fleetwarden.controllers.wishes import as_asked
 from fleetwarden.domain.actions import LeaseFence
 from fleetwarden.domain.identifiers import SECOND, seconds
 from fleetwarden.domain.lifecycles import IntentState, OutboxState
-from fleetwarden.domain.question_evidence import Patience, closed
+from fleetwarden.domain.question_evidence import Patience, closed, unfit
 from fleetwarden.ports.configuration import Configuration, ConfigurationSource
 from fleetwarden.ports.intents import IntentRow
 from fleetwarden.ports.stores import Store, Tx
@@ -131,6 +131,8 @@ class IntentDesk:
             why = f"its window is open, {seconds(age):.0f} s after its signals: what is wanted now is asked for anew"
             supersede(tx, row, why)
             return 1
+        if refused is None and unfit(want_of(row), tx.now(), self.patience) is not None:
+            return 0  # the tick that asks for it again lets it go, or ticks withdraw it
         if refused is None:
             tx.intents.move(row, IntentState.INTENT_ACCEPTED, note="its maintenance window is open")
             tx.after_commit(self._wakes.waker("fleet_reconciler"))

@@ -19,7 +19,7 @@ from fleetwarden.ports.intents import IntentRow
 from fleetwarden.ports.pages import Page
 from fleetwarden.ports.stores import Store, Tx
 
-__all__ = ["OpenQuestions", "asks_too_soon", "evidence_gone", "withdraw"]
+__all__ = ["OpenQuestions", "asks_too_soon", "evidence_gone", "want_of", "withdraw"]
 
 _OPEN = (IntentState.PROPOSED, IntentState.INTENT_ACCEPTED)
 _RECENT: Final = 20  # revisions in which the questions before this one are looked for
@@ -158,7 +158,8 @@ def _says(row: IntentRow, table: BlockTable, columns: Seen, verdicts: Verdicts) 
     if desired != current:
         way = "more" if desired > current else "fewer"
         if (desired - current) * sign > 0:
-            return Says.WANTED, ""
+            far = sign < 0 and asked < desired
+            return (Says.TOO_FAR, f"load asks for {desired}, not for {asked}") if far else (Says.WANTED, "")
         return Says.AGAINST, f"load asks for {way} replicas by now ({reason.code})"
     if reason is Reason.STABILIZING and int(verdicts.streak[number]) * sign > 0:
         return Says.SILENT, f"not enough samples in a row yet ({reason.code})"

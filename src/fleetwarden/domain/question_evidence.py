@@ -31,17 +31,20 @@ class Patience(Record):
 
 class Want(Record):
     """What ticks said of a question.  `wanted_at`: the newest time at which it was known to be wanted, at most a minute
-    behind; `against_since`: since when ticks with evidence say otherwise; `why`: what the last one said."""
+    behind; `against_since`: since when ticks with evidence say otherwise; `too_far`: the newest one wants fewer
+    replicas, but not as few as it asks for; `why`: what the last one said."""
 
     wanted_at: Micros
     against_since: Micros | None = None
     why: str = ""
+    too_far: bool = False
 
 
 class Says(StrEnum):
     """What one tick says of a question."""
 
     WANTED = "wanted"
+    TOO_FAR = "too_far"  # it wants the direction, and shrinking as far as the question does is more than it wants
     AGAINST = "against"  # there is evidence, and it does not want this direction
     SILENT = "silent"  # no evidence either way
 
@@ -67,15 +70,18 @@ def closed(service: Service | None) -> str | None:
 def heard(want: Want, says: Says, why: str, at: Micros, patience: Patience) -> tuple[Want, str | None]:
     """The want after a tick at `at`, and why the question is withdrawn, if it is.
 
-    Silence does not interrupt a time in which ticks say otherwise: only a tick that wants it does.
+    Silence does not interrupt a time in which ticks say otherwise: only a tick that wants its direction does.
     """
-    if says is Says.WANTED:
-        stays = want.against_since is None and not want.why and at - want.wanted_at < MARK_EVERY
-        return (want if stays else Want(wanted_at=max(at, want.wanted_at))), None
+    if says in (Says.WANTED, Says.TOO_FAR):
+        far = says is Says.TOO_FAR
+        same = (want.against_since, want.too_far, want.why) == (None, far, why)
+        stays = same and at - want.wanted_at < MARK_EVERY
+        return (want if stays else Want(wanted_at=max(at, want.wanted_at), why=why, too_far=far)), None
     since = want.against_since
     if says is Says.AGAINST and since is None:
         since = at
-    told = Want(wanted_at=want.wanted_at, against_since=since, why=why)
+    kept = says is Says.SILENT and (since is not None or want.too_far)  # what evidence said outlives a silence
+    told = Want(wanted_at=want.wanted_at, against_since=since, why=want.why if kept else why, too_far=want.too_far)
     if says is Says.AGAINST and since is not None and at - since >= int(patience.absent_s * SECOND):
         return told, f"not wanted any more for {seconds(at - since):.0f} s: {why}"
     if at - want.wanted_at >= int(patience.silent_s * SECOND):
@@ -87,6 +93,8 @@ def unfit(want: Want, now: Micros, patience: Patience) -> str | None:
     """Why a yes to the question may not be carried out at `now`, or None: the newest evidence must still want it."""
     if want.against_since is not None:
         return f"load has not asked for it since {rfc3339(want.against_since)}: {want.why}"
+    if want.too_far:
+        return f"it takes away more than load allows by now: {want.why}"
     if now - want.wanted_at >= int(patience.silent_s * SECOND):
         told = f": {want.why}" if want.why else ""
         return f"no tick has found it wanted since {rfc3339(want.wanted_at)}{told}"

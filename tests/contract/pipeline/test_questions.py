@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from fleetwarden.adapters.files.yaml_tree import parse
 from fleetwarden.domain.actions import Source, Tier
 from fleetwarden.domain.errors import Conflict
 from fleetwarden.domain.fleet import DesiredState, Mode
+from fleetwarden.domain.identifiers import SECOND
 from fleetwarden.domain.lifecycles import ApprovalState
+from fleetwarden.domain.registry import read_fleet
 from fleetwarden.ports.stores import Page
 from fleetwarden.testing import a_policy, a_service
 from tests.contract.pipeline.conftest import Bench
@@ -166,3 +169,45 @@ def test_a_signal_that_swings_without_cooldown_replaces_a_question_once_per_floo
     gaps = [later - earlier for earlier, later in pairwise(made[1:])]
     assert min(gaps) >= 300_000_000
     assert len(timed.decisions()) == len(made)
+
+
+@pytest.mark.req("AUT-24", "POL-17", "ASC-5")
+def test_a_yes_takes_no_more_away_than_load_allows_by_now(timed: Bench) -> None:
+    world = asked(timed)
+    [approval] = timed.approvals()
+    world.load(25)  # three would do, one would not
+    world.round(60)
+    with pytest.raises(Conflict, match="asks for 3, not for 1") as told:
+        timed.desk.grant(approval.seq, by="ann", reason="fine")
+    assert told.value.code == "evidence_gone"
+    for _ in range(3):
+        world.round(60)
+    assert (world.states(), statuses(timed)) == (["proposed"], [ApprovalState.PENDING])  # it is asked in its time
+    world.round(75)
+    assert world.states() == ["superseded", "proposed"]
+    timed.desk.grant(timed.approvals()[0].seq, by="ann", reason="fine")
+    timed.settle_down(3)
+    assert (world.count(), statuses(timed)[0]) == (3, ApprovalState.SUPERSEDED)
+
+
+@pytest.mark.req("AUT-23", "AUT-2")
+def test_one_that_waits_for_its_window_is_not_let_go_on_a_want_that_is_gone(timed: Bench) -> None:
+    minute = timed.clock.now() // (60 * SECOND) + 2
+    opens, ends = (f"{one // 60 % 24:02d}:{one % 60:02d}" for one in (minute, minute + 120))
+    unit = f"{{maintenance: {{window: {{hours: '{opens}-{ends}', zone: UTC}}, outside: queue}}}}"
+    block = "{min: 1, max: 9, signal: q, target: 10, scale_up_step: 9, cooldown_s: 0}"
+    text = f"version: 1\nservices: [{{name: web, replicas: 4, scaling: {block}, unit: {unit}}}]"
+    world = Scaling(timed)
+    timed.files.declare(fleet=read_fleet(parse(text, "fleet.yml"), None, "/srv/fleet", "sha256:0"), policy=a_policy())
+    world.load(60)
+    world.tick(5)
+    assert world.states() == ["proposed"]
+    world.load(40)
+    for _ in range(7):
+        world.round(20)
+    assert timed.clock.now() > minute * 60 * SECOND  # it is open by now
+    assert world.states() == ["proposed"]
+    world.load(60)
+    world.round(20)
+    world.round(20)
+    assert (world.states(), world.count()) == (["executed"], 6)
