@@ -320,8 +320,10 @@ class PausedIsScaled(OnLoad):
 
 class LateYes(OnLoad):
     name = "a yes counts although load does not ask for it any more (grant and re-check)"
-    tilt = ASKED
+    tilt: ClassVar[Mapping[str, Any]] = {**ASKED, "people": 0.0, "people_share": 0.0, "world": 0.3}
     change = RESTLESS
+    acts: ClassVar[tuple[str, ...]] = ("jump", "drop") * 10
+    trouble = 0.0
 
     def weaken(self, history: History) -> None:
         self.history = history
@@ -346,8 +348,10 @@ class LateYes(OnLoad):
 
 class WithdrawnIsCarriedOut(OnLoad):
     name = "a withdrawn question leaves its approval open"
-    tilt = ASKED
+    tilt: ClassVar[Mapping[str, Any]] = {**ASKED, "people": 0.0, "people_share": 0.0, "world": 0.3}
     change = RESTLESS
+    acts: ClassVar[tuple[str, ...]] = ("jump", "drop") * 10
+    trouble = 0.0
 
     def weaken(self, history: History) -> None:
         self.history = history
