@@ -14,6 +14,7 @@ from typing import Any
 __all__ = ["IntentsAuditor"]
 
 SECOND = 1_000_000
+SILENT_S = 600  # what the planes of histories use
 MOVES = {
     "proposed": {"intent_accepted", "rejected", "superseded"},
     "intent_accepted": {"superseded", "rejected", "simulated", "executed", "failed", "recovery_pending"},
@@ -257,6 +258,7 @@ class IntentsAuditor:
             record["key"],
         ):
             self._find(f"{name} is not what I-{row['seq']} asks for")
+        self._judge_question(name, row, at)
         if block["paused"]:
             self._find(f"{name} scales {target}, whose scaling is paused")
         there = request["evidence"]["facts"]["total"]
@@ -266,6 +268,20 @@ class IntentsAuditor:
         last = max(self._scaled.get(target, [0]))
         if at < last + block["cooldown_s"] * SECOND:
             self._find(f"{name} scales {target} {(at - last) / SECOND:.1f} s after its last change")
+
+    def _judge_question(self, name: str, row: dict[str, Any], at: int) -> None:
+        """What a person granted: the newest tick that had evidence still asks for it, and one did not long ago."""
+        if row["approval_seq"] is None or row["operation"] != "scale":
+            return
+        told = row["convergence"]
+        want = (json.loads(told) if isinstance(told, str) else told or {}).get("want") or {}
+        if want.get("against_since") is not None:
+            self._find(f"{name} carries out I-{row['seq']}, a granted question that load does not ask any more")
+        if want.get("too_far"):
+            self._find(f"{name} carries out I-{row['seq']}, a granted question that takes more than load allows")
+        wanted = want.get("wanted_at", json.loads(row["intent"])["created_at"])
+        if at >= wanted + SILENT_S * SECOND:
+            self._find(f"{name} carries out I-{row['seq']}, a granted question of which nothing is known any more")
 
     # ------------------------------------------------------------------------------------------- the end
     def unprepared(self, decision_seq: int) -> bool:

@@ -15,6 +15,7 @@ from unittest.mock import patch
 import msgspec
 
 from fleetwarden.controllers import (
+    approvals,
     autoscaler,
     autoscaler_sight,
     autoscaler_wishes,
@@ -25,10 +26,11 @@ from fleetwarden.controllers import (
     intent_moves,
     intent_putting,
     intent_recheck,
+    open_questions,
     recheck,
 )
 from fleetwarden.domain import convergence
-from fleetwarden.domain.actions import Tier
+from fleetwarden.domain.actions import ActionApproval, Tier
 from fleetwarden.domain.cooldown import CooldownState, CooldownView
 from fleetwarden.domain.fleet import Mode
 from fleetwarden.domain.lifecycles import ApprovalState, IntentState
@@ -305,6 +307,7 @@ class PausedIsScaled(OnLoad):
             return needed(request, msgspec.structs.replace(service, scaling=block), observed)
 
         self.replace(convergence, "_scale_still_needed", heedless)
+        self.replace(intent_recheck, "closed", ignore)
 
     def before(self, name: str, store: SimStore) -> None:
         """Somebody pauses what is about to be carried out."""
@@ -313,6 +316,68 @@ class PausedIsScaled(OnLoad):
             for service in self.accepted(self.history):
                 if not load.blocks[service].paused:
                     load.declare(service, "pause")
+
+
+class LateYes(OnLoad):
+    name = "a yes counts although load does not ask for it any more (grant and re-check)"
+    tilt: ClassVar[Mapping[str, Any]] = {**ASKED, "people": 0.0, "people_share": 0.0, "world": 0.3}
+    change = RESTLESS
+    acts: ClassVar[tuple[str, ...]] = ("jump", "drop") * 10
+    trouble = 0.0
+
+    def weaken(self, history: History) -> None:
+        self.history = history
+        for owner in (approvals, intent_recheck):
+            self.replace(owner, "evidence_gone", ignore)
+
+    def before(self, name: str, store: SimStore) -> None:
+        """Somebody says yes to what load does not ask any more."""
+        super().before(name, store)
+        history = self.history
+        if name == "commit_1" or history.calm:
+            return
+        for row in questions(history):
+            want = row.convergence.want
+            if row.approval_seq is not None and want is not None and want.against_since is not None:
+                seq = row.approval_seq
+                approval = approval_of(history, seq)
+                if approval.status is ApprovalState.PENDING and self.chance.random() < 0.3:
+                    plane = self.chance.choice(history.planes)
+                    history.people.spawn(plane, "grant", partial(history.people.grant, plane, approval, "carol"))
+
+
+class WithdrawnIsCarriedOut(OnLoad):
+    name = "a withdrawn question leaves its approval open"
+    tilt: ClassVar[Mapping[str, Any]] = {**ASKED, "people": 0.0, "people_share": 0.0, "world": 0.3}
+    change = RESTLESS
+    acts: ClassVar[tuple[str, ...]] = ("jump", "drop") * 10
+    trouble = 0.0
+
+    def weaken(self, history: History) -> None:
+        self.history = history
+
+        def forgetful(tx: Tx, row: IntentRow, why: str) -> IntentRow:
+            return tx.intents.move(row, IntentState.SUPERSEDED, note=why)
+
+        self.replace(open_questions, "supersede", forgetful)
+
+    def before(self, name: str, store: SimStore) -> None:
+        """Somebody pauses what a person is asked about."""
+        super().before(name, store)
+        load = self.history.load
+        if name == "put_intents" and not self.history.calm:
+            for row in questions(self.history):
+                if not load.blocks[row.intent.service].paused:
+                    load.declare(row.intent.service, "pause")
+
+
+def questions(history: History) -> Sequence[IntentRow]:
+    """What waits for a person."""
+    return history.engine.read(lambda tx: tx.intents.in_state(IntentState.PROPOSED))
+
+
+def approval_of(history: History, seq: int) -> ActionApproval:
+    return history.engine.read(lambda tx: tx.approvals.get(seq))
 
 
 # -------------------------------------------------------------------------------------------------- its end
@@ -471,6 +536,8 @@ INTENTS: Sequence[Callable[[], Planted]] = (
     NoCooldown,
     NoBoundsAtCommit1,
     PausedIsScaled,
+    LateYes,
+    WithdrawnIsCarriedOut,
     RefusedStaysAccepted,
     EndsWithoutItsApproval,
     WithdrawnWithoutItsIntent,

@@ -27,16 +27,28 @@ from fleetwarden.controllers.supervision import Supervision
 from fleetwarden.controllers.texts import KeptTexts
 from fleetwarden.controllers.wakes import Wakes
 from fleetwarden.domain.actions import LeaseFence
+from fleetwarden.domain.question_evidence import Patience
 from fleetwarden.ports.configuration import ConfigurationSource
 from fleetwarden.ports.signals import SignalProvider
 from fleetwarden.ports.stores import Store
 
-__all__ = ["Autoscaling", "intent_limits"]
+__all__ = ["Autoscaling", "intent_limits", "patience_of"]
 
 
 def intent_limits(settings: Settings) -> IntentLimits:
     """What an accepted intent is held against."""
-    return IntentLimits(max_age_s=settings.intent_max_age_s, skew_s=settings.ledger_skew_s)
+    return IntentLimits(
+        max_age_s=settings.intent_max_age_s, skew_s=settings.ledger_skew_s, patience=patience_of(settings)
+    )
+
+
+def patience_of(settings: Settings) -> Patience:
+    """How long a question lives without its evidence: three ticks at least, where ticks are rare."""
+    return Patience(
+        absent_s=settings.question_absent_s,
+        silent_s=max(settings.question_silent_s, 3 * settings.fleet_autoscaler_interval),
+        floor_s=settings.question_floor_s,
+    )
 
 
 class Autoscaling:
@@ -58,7 +70,9 @@ class Autoscaling:
         self.settings = settings
         supervision.signals_every(settings.fleet_autoscaler_interval)
         self.sources = signal_sources.build(settings, store, injected)
-        self.desk = IntentDesk(store, configuration, wakes, texts, skew_s=settings.ledger_skew_s)
+        self.desk = IntentDesk(
+            store, configuration, wakes, texts, skew_s=settings.ledger_skew_s, patience=patience_of(settings)
+        )
         self.autoscaler = Autoscaler(
             store,
             configuration,

@@ -20,7 +20,7 @@ from fleetwarden.adapters.system import SystemClock, SystemIds
 from fleetwarden.app import first_token, plugins, substrates
 from fleetwarden.app.administration import Administration
 from fleetwarden.app.approving import Approving
-from fleetwarden.app.autoscaling import Autoscaling, intent_limits
+from fleetwarden.app.autoscaling import Autoscaling, intent_limits, patience_of
 from fleetwarden.app.diagnosis import Diagnosis
 from fleetwarden.app.explaining import Explaining
 from fleetwarden.app.facts import plane_facts
@@ -214,7 +214,8 @@ class Plane:
     def _build_passes(self) -> None:
         """What looks, proposes and carries on, over the gate and the executor."""
         settings, store, files, shared = self.settings, self.store, self.configuration, self.neighbours
-        self.desk = ApprovalDesk(self.ids, store, files, self.sightings, self.gate, self.wakes)
+        patience = patience_of(settings)
+        self.desk = ApprovalDesk(self.ids, store, files, self.sightings, self.gate, self.wakes, patience=patience)
         self.expiry = Expiry(store, files, self.desk, self.wakes)
         interval, hold = settings.fleet_reconciler_interval, settings.fleet_rejected_hold_s
         self.restraint = Restraint(store, interval_s=interval, rejected_hold_s=hold)

@@ -18,7 +18,7 @@ from fleetwarden.controllers.wishes import as_asked
 from fleetwarden.domain.actions import ActionDecision, ActionRequest, Source, Verdict
 from fleetwarden.domain.convergence import Need, converge
 from fleetwarden.domain.errors import NotFound
-from fleetwarden.domain.fleet import ObservedService, Service
+from fleetwarden.domain.fleet import DesiredState, ObservedService, Service
 from fleetwarden.domain.identifiers import JsonValue, rfc3339
 from fleetwarden.domain.policy import Ruling
 from fleetwarden.domain.scaling_block import PolicyType, Rules, ScalingBlock, Select, Step
@@ -263,6 +263,8 @@ def _scaling_would_change(item: views.Item, service: Service) -> list[str]:
         needed = 1 if block.behavior is not None else needed
         left = max(1, needed - told["samples"])
         return [f"{left} more sample{'' if left == 1 else 's'} in a row say the same"]
+    if code == "skip_override" and service.desired is DesiredState.STOPPED:
+        return ["it is to be running again (desired: running, or its override is cleared)"]
     if code == "skip_override":
         return [f"the override ends (fleetwarden override clear {service.name})"]
     if code in ("at_max", "at_min"):

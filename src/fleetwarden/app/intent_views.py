@@ -81,6 +81,7 @@ def intent_view(row: IntentRow) -> views.Item:
         },
         "accepted_at": rfc3339(row.accepted_at),
         "moved_at": rfc3339(row.moved_at),
+        "overtaken_by": _overtaken_by(row),
         "note": row.note,
     }
 
@@ -117,7 +118,7 @@ class Lineages:
             "approval": None if approval is None else views.approval(approval),
             "outbox": None if record is None else views.record(record),
             "executions": [views.execution(one) for one in executions],
-            "observations": {name: _time(value) for name, value in plain(row.convergence).items()},
+            "observations": _observations(row),
             "outcome": _outcome(row),
             "watch": watch,
             "notifications": notices,
@@ -125,14 +126,35 @@ class Lineages:
         }
 
 
+def _observations(row: IntentRow) -> dict[str, JsonValue]:
+    """What observers, and before them ticks, have said of it, with times as people read them."""
+    told = {name: _time(value) for name, value in plain(row.convergence).items()}
+    if row.convergence.want is not None:
+        told["want"] = {name: _time(value) for name, value in plain(row.convergence.want).items()}
+    return told | {"overtaken_by": _overtaken_by(row)}
+
+
 def _time(value: JsonValue) -> JsonValue:
     return rfc3339(value) if type(value) is int and value > 10**12 else value
 
 
+def _overtaken_by(row: IntentRow) -> str | None:
+    """The revision that was carried out before this one was seen to hold: then it has ended, and nothing has failed."""
+    newer = row.convergence.overtaken_by
+    return None if newer is None else show_id("I", newer)
+
+
+def _status(row: IntentRow) -> OutcomeStatus | None:
+    """What observers say, in the contract's words.  Of what was overtaken they can say nothing any more: `pending`."""
+    return OutcomeStatus.PENDING if row.convergence.overtaken_by is not None else _OUTCOMES.get(row.state)
+
+
 def _outcome(row: IntentRow) -> JsonValue:
-    status = _OUTCOMES.get(row.state)
+    status = _status(row)
     if status is None or row.action_seq is None:
         return None
+    if (newer := _overtaken_by(row)) is not None:
+        return {"status": "overtaken", "by": newer, "deadline": None, "note": row.note}
     return {"status": status.value, "deadline": rfc3339(row.convergence.deadline), "note": row.note}
 
 
@@ -198,7 +220,7 @@ def _contract(tx: Tx, row: IntentRow) -> dict[str, JsonValue]:
             failure_code=_failure(phase, code) if failed else "",
         )
     )
-    if (status := _OUTCOMES.get(row.state)) is not None:
+    if (status := _status(row)) is not None:
         told["outcome"] = plain(
             ObservedOutcome(
                 intent_id=one.intent_id,

@@ -50,6 +50,27 @@ class ScalingSettings(BaseModel):
         alias="INTENT_CONVERGE_S",
         description="Seconds that an executed scale intent has until observers saw it hold.",
     )
+    question_absent_s: Finite = Field(
+        default=180.0,
+        ge=0,
+        le=86_400,
+        alias="QUESTION_ABSENT_S",
+        description="Seconds that load may ask for something else before a question to a person is withdrawn.",
+    )
+    question_silent_s: Finite = Field(
+        default=600.0,
+        ge=1,
+        le=86_400,
+        alias="QUESTION_SILENT_S",
+        description="Seconds without evidence after which a question about a count is withdrawn, and not granted.",
+    )
+    question_floor_s: Finite = Field(
+        default=300.0,
+        ge=0,
+        le=86_400,
+        alias="QUESTION_FLOOR_S",
+        description="Seconds at least between two replacements of a question about one service's count.",
+    )
     ledger_skew_s: Finite = Field(
         default=5.0,
         ge=0,

@@ -101,6 +101,7 @@ def _intent(item: Item, now: Any) -> Sequence[object]:
     who = "a person" if item["operation"] == "override" else item["decision_id"]
     told = localised(str(item.get("note") or ""), now)
     state = "held by an override" if item["operation"] == "override" else status_word(item["state"])
+    state = "done, overtaken" if item.get("overtaken_by") else state
     return item["id"], shown(item["at"], now), f"{what} (revision {item['revision']})", state, who, told
 
 

@@ -16,6 +16,7 @@ import structlog
 
 from fleetwarden.controllers.gate import Gate, busy_reason, file_approval, rule_on, stale_reason
 from fleetwarden.controllers.intent_moves import approval_ended, approval_granted, is_intents
+from fleetwarden.controllers.open_questions import evidence_gone
 from fleetwarden.controllers.recheck import end_approval
 from fleetwarden.controllers.sightings import Sightings
 from fleetwarden.controllers.wakes import Wakes
@@ -28,6 +29,7 @@ from fleetwarden.domain.fleet import ObservedService, Service
 from fleetwarden.domain.identifiers import rfc3339
 from fleetwarden.domain.lifecycles import OPEN_RECORDS, ApprovalState, IntentState
 from fleetwarden.domain.policy import Ruling
+from fleetwarden.domain.question_evidence import Patience, closed
 from fleetwarden.ports.configuration import Configuration, ConfigurationSource
 from fleetwarden.ports.stores import DecisionDraft, Store, Tx, WorkDraft, WorkItem
 from fleetwarden.ports.system import IdSource
@@ -60,6 +62,8 @@ class ApprovalDesk:
         sightings: Sightings,
         gate: Gate,
         wakes: Wakes,
+        *,
+        patience: Patience | None = None,
     ) -> None:
         self._ids = ids
         self._store = store
@@ -67,14 +71,16 @@ class ApprovalDesk:
         self._sightings = sightings
         self._gate = gate
         self._wakes = wakes
+        self._patience = patience or Patience()
 
     def grant(
         self, seq: int, *, by: str, reason: str, teams: tuple[str, ...] = ()
     ) -> tuple[Voiced, ActionApproval, str]:
         """Say yes.  Returns what it led to, the approval as it stands, and a sentence.
 
-        `teams` are the person's.  Raises NotFound, Conflict (already ended or already answered by this person),
-        Refused (own request, or in none of the teams that are needed).
+        `teams` are the person's.  Raises NotFound, Conflict (already ended, already answered by this person,
+        or load does not ask for it now: then nothing is written, and it can be granted when load asks again), Refused
+        (own request, or in none of the teams that are needed).
         """
         approval = self._store.read(lambda tx: tx.approvals.get(seq))
         seen = self._look(approval.request)
@@ -90,6 +96,7 @@ class ApprovalDesk:
                     code="self_approval",
                     hint="another approver grants it, or the policy sets options.allow_self_approval",
                 )
+            self._still_wanted(tx, now)
             voted = tx.approvals.vote(seq, Vote(by=by, decision="approved", reason=reason, at=tx.now(), teams=teams))
             yes = sum(vote.decision == "approved" for vote in voted.votes)
             self._note(tx, voted, by, "granted", reason)
@@ -108,6 +115,18 @@ class ApprovalDesk:
             return Voiced.GRANTED, granted, f"{granted.id} is granted{waits}"
 
         return self._store.transact("grant", run)
+
+    def _still_wanted(self, tx: Tx, approval: ActionApproval) -> None:
+        """Raises Conflict where the evidence of a question about load is gone, or too old."""
+        if not is_intents(approval):
+            return
+        if (why := evidence_gone(tx, tx.intents.by_approval(approval.seq), self._patience)) is not None:
+            raise Conflict(
+                f"{approval.id} is not granted: {why}",
+                code="evidence_gone",
+                hint=f"grant it when load asks for it again (fleetwarden explain {approval.request.target}); "
+                "if load does not, it is withdrawn by itself",
+            )
 
     def show(self, seq: int) -> ActionApproval:
         """The approval as it stands.  Raises NotFound."""
@@ -336,6 +355,8 @@ def _ends_it(approval: ActionApproval, ruling: Ruling, seen: _Seen, configuratio
     service = configuration.fleet.services.get(approval.request.target)
     if service is None:
         return f"{approval.request.target} is no longer in the registry"
+    if is_intents(approval) and (why := closed(service)) is not None:
+        return why
     if service != seen[0] or undecidable(approval.request, seen[1]) is not None:
         return None
     return still_needed(approval.request, service, seen[1])

@@ -21,6 +21,7 @@ from fleetwarden.controllers.autoscaler_sight import Declared, Sight, see
 from fleetwarden.controllers.autoscaler_wishes import Mover, Movers
 from fleetwarden.controllers.intent_desk import IntentDesk, Put, PutAnswer
 from fleetwarden.controllers.missing_replicas import MissingWatch
+from fleetwarden.controllers.open_questions import OpenQuestions
 from fleetwarden.controllers.rollouts import rollouts_under_way
 from fleetwarden.controllers.shadowing import Shadowing
 from fleetwarden.controllers.sightings import Look, Sightings
@@ -79,6 +80,7 @@ class Autoscaler:
         self._max_age_s = max_age_s
         self._movers = Movers(store, acting, declared=declared, skew_s=skew_s)
         self._rows = Rows(store)
+        self._questions = OpenQuestions(store, desk.patience)
         self.shadowing, self._missing = Shadowing(store), MissingWatch(store)
         self._lock = Lock()
         self._fleet: Fleet | None = None
@@ -114,10 +116,10 @@ class Autoscaler:
         asked, rollouts = self._store.read(lambda tx: (as_asked(tx, files), rollouts_under_way(tx)))
         self._taken_over(fence)
         self._compile(files.fleet)
+        self._desk.tend(fence, max_age_s=self._max_age_s)  # also where nothing follows load any more
         if not len(self._table):
             return self._keep(AutoscaleEvaluation(at=envelopes.whole.generated_at), fence)
         services = {name: one for name in self._table.names if (one := asked.fleet.services.get(name)) is not None}
-        self._desk.tend(fence, max_age_s=self._max_age_s)
         look = self._sightings.look(list(services.values()))
         seen = {name: one for name, one in look.seen.items() if not trouble(envelopes.of(services[name].substrate))}
         self._consume(look.at)
@@ -137,6 +139,7 @@ class Autoscaler:
         verdicts = evaluate(self._table, sight.columns, self._memory, look.at)
         self.shadowing.note(self._table, services, sight.columns, verdicts, look.at, fence)
         self._missing.note(self._table, services, sight.columns, look.at, fence)
+        self._questions.look(self._table, sight.columns, verdicts, look.at, fence)
         movers, puts, waiting = self._put(services, look, sight, verdicts, fence)
         return self._keep(self._report(look, sight, verdicts, movers, puts, waiting), fence)
 

@@ -205,7 +205,9 @@ class Rows:
     def counted(told: Told, verdicts: Verdicts) -> dict[str, int]:
         """Services by code."""
         numbers = np.bincount(verdicts.reason, minlength=len(Reason))
-        found = Counter({Reason(code).code: int(number) for code, number in enumerate(numbers) if number})
+        found: Counter[str] = Counter()
+        for code, number in enumerate(numbers):
+            found[Reason(code).code] += int(number)  # two reasons may share a word
         for name in told.puts.keys() | set(told.wanting):
             row = told.table.index[name]
             found[Reason(int(verdicts.reason[row])).code] -= 1

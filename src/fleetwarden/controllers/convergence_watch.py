@@ -47,7 +47,7 @@ class ConvergenceWatch:
         if row.state not in _WATCHED:
             return 0
         if (newer := _overtaken(tx, row)) is not None:
-            tx.intents.move(row, IntentState.FAILED, note=f"overtaken by {newer.id} before it was seen to hold")
+            self._ended_by(tx, row, newer)
             return 1
         told = row.convergence
         if _newer(row, observed):
@@ -60,6 +60,16 @@ class ConvergenceWatch:
         if told != row.convergence:
             tx.intents.note_convergence(row, told)
         return 0
+
+    @staticmethod
+    def _ended_by(tx: Tx, row: IntentRow, newer: IntentRow) -> None:
+        """It was carried out and can no longer be seen to hold: no fault of anybody's, so nobody is told.
+
+        An executed one is never superseded; it ends as one that never converged, and by what is kept with it.
+        """
+        told = msgspec.structs.replace(row.convergence, overtaken_by=newer.seq)
+        note = f"carried out, and overtaken by {newer.id} before it was seen to hold"
+        tx.intents.move(row, IntentState.FAILED, note=note, convergence=told)
 
     @staticmethod
     def _agreed(tx: Tx, row: IntentRow, observed: ObservedService) -> int:

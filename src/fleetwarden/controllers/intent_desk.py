@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from fleetwarden.controllers.gate import REBUILD_SPAN
 from fleetwarden.controllers.intent_moves import reject, supersede
 from fleetwarden.controllers.intent_putting import Put, PutAnswer, Putting, Wanted
+from fleetwarden.controllers.open_questions import want_of, withdraw
 from fleetwarden.controllers.signal_evidence import KeptQueries
 from fleetwarden.controllers.texts import KeptTexts
 from fleetwarden.controllers.unit_recheck import unit_refusal
@@ -20,6 +21,7 @@ from fleetwarden.controllers.wishes import as_asked
 from fleetwarden.domain.actions import LeaseFence
 from fleetwarden.domain.identifiers import SECOND, seconds
 from fleetwarden.domain.lifecycles import IntentState, OutboxState
+from fleetwarden.domain.question_evidence import Patience, closed, unfit
 from fleetwarden.ports.configuration import Configuration, ConfigurationSource
 from fleetwarden.ports.intents import IntentRow
 from fleetwarden.ports.stores import Store, Tx
@@ -30,7 +32,8 @@ INTENT_MAX_AGE_S = 300.0  # the setting's default: how long an accepted intent m
 
 
 class IntentDesk:
-    """Puts intents.  `skew_s`: how far ahead a ledger's time may lie before the cooldown counts as unknown."""
+    """Puts intents.  `skew_s`: how far ahead a ledger's time may lie before the cooldown counts as unknown;
+    `patience`: how often people are asked anew."""
 
     def __init__(
         self,
@@ -40,12 +43,14 @@ class IntentDesk:
         texts: KeptTexts,
         *,
         skew_s: float = 5.0,
+        patience: Patience | None = None,
     ) -> None:
         self._store = store
         self._configuration = configuration
         self._wakes = wakes
         self._texts = texts
         self._skew_s = skew_s
+        self.patience = patience or Patience()
         self._queries = KeptQueries()
 
     def put(self, wishes: Sequence[Wanted], *, fence: LeaseFence, most: int | None = None) -> list[Put]:
@@ -64,7 +69,9 @@ class IntentDesk:
             tx.leases.check(fence)
             tx.executions.rebuild(tx.now() - REBUILD_SPAN)
             self._texts.keep(tx, configuration)
-            one_by_one = Putting(tx, configuration, freeze_file, fence, wishes, skew_s=self._skew_s)
+            one_by_one = Putting(
+                tx, configuration, freeze_file, fence, wishes, skew_s=self._skew_s, patience=self.patience
+            )
             spent, answers = 0, []
             for wish in wishes:
                 if most is not None and spent >= most:
@@ -91,7 +98,8 @@ class IntentDesk:
 
         An accepted intent that is older than `max_age_s` seconds rests on signals that say nothing about now: it is
         rejected, unless its side effect has begun.  One that waited longer than that for its window is superseded by
-        whatever the tick that follows wants, nothing included.
+        whatever the tick that follows wants, nothing included.  What waits for a person or a window is withdrawn at
+        once where nothing follows load any more; a registry that cannot be read withdraws nothing.
         """
         rows = self._store.read(lambda tx: tx.intents.in_state(IntentState.PROPOSED, IntentState.INTENT_ACCEPTED))
 
@@ -105,6 +113,13 @@ class IntentDesk:
 
     def _tend_one(self, tx: Tx, configuration: Configuration, seq: int, max_age_s: float) -> int:
         row = tx.intents.get(seq)
+        waits = row.state is IntentState.PROPOSED or (
+            row.state is IntentState.INTENT_ACCEPTED and row.approval_seq is not None
+        )
+        if waits and not configuration.fleet.error:
+            why = closed(configuration.fleet.services.get(row.intent.service))
+            if why is not None and withdraw(tx, row, why):
+                return 1
         if row.state is IntentState.INTENT_ACCEPTED:
             return _end_if_old(tx, row, max_age_s)
         if row.state is not IntentState.PROPOSED or row.approval_seq is not None or row.decision_seq is None:
@@ -116,6 +131,8 @@ class IntentDesk:
             why = f"its window is open, {seconds(age):.0f} s after its signals: what is wanted now is asked for anew"
             supersede(tx, row, why)
             return 1
+        if refused is None and unfit(want_of(row), tx.now(), self.patience) is not None:
+            return 0  # the tick that asks for it again lets it go, or ticks withdraw it
         if refused is None:
             tx.intents.move(row, IntentState.INTENT_ACCEPTED, note="its maintenance window is open")
             tx.after_commit(self._wakes.waker("fleet_reconciler"))

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
+
 from fleetwarden.domain.actions import ActionApproval, OutboxRecord
 from fleetwarden.domain.identifiers import SECOND
 from fleetwarden.domain.intent_requests import stands_for_intent
 from fleetwarden.domain.lifecycles import ApprovalState, IntentState, OutboxState
-from fleetwarden.ports.intents import Convergence, IntentRow
+from fleetwarden.ports.intents import IntentRow
 from fleetwarden.ports.stores import Tx
 
 __all__ = [
@@ -119,7 +121,7 @@ def record_ended(tx: Tx, record: OutboxRecord, to: OutboxState, *, deadline_s: f
         return row  # recovery_pending is written by whoever notices first
     convergence = row.convergence
     if state is IntentState.EXECUTED:
-        convergence = Convergence(deadline=tx.now() + int(deadline_s * SECOND))
+        convergence = msgspec.structs.replace(convergence, deadline=tx.now() + int(deadline_s * SECOND))
     return tx.intents.move(row, state, note=_words(record, to), convergence=convergence)
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from fleetwarden.controllers.gate import REPEAT_AFTER, draft_of, file_approval, rule_on
 from fleetwarden.controllers.intent_moves import supersede, under_way
+from fleetwarden.controllers.open_questions import asks_too_soon
 from fleetwarden.controllers.standing import Standing
 from fleetwarden.controllers.unit_recheck import Roomy, unit_refusal
 from fleetwarden.domain.actions import (
@@ -33,6 +34,7 @@ from fleetwarden.domain.fleet import DesiredState, Service
 from fleetwarden.domain.identifiers import SECOND, Micros, seconds
 from fleetwarden.domain.lifecycles import OPEN_APPROVALS, IntentState, OutboxState
 from fleetwarden.domain.policy import Ruling
+from fleetwarden.domain.question_evidence import Patience
 from fleetwarden.domain.scaling import NATIVE
 from fleetwarden.ports.configuration import Configuration
 from fleetwarden.ports.intents import IntentRow
@@ -98,6 +100,7 @@ class Putting:
         wishes: Sequence[Wanted],
         *,
         skew_s: float,
+        patience: Patience,
     ) -> None:
         names = [one.service.name for one in wishes]
         self._tx = tx
@@ -106,6 +109,7 @@ class Putting:
         self._standing = Standing(tx, freeze_file, names)
         self._fence = fence
         self._skew_s = skew_s
+        self._patience = patience
         self._room = Roomy(tx, configuration.fleet)
         self._latest = tx.intents.latest_of(names)
         self._last_scales = tx.cooldowns.last_scales(names)
@@ -172,6 +176,7 @@ class Putting:
             return _answer(wish, PutAnswer.COOLDOWN, reason, row=latest, until=latest.moved_at + wait)
         if latest.state is not IntentState.PROPOSED or latest.approval_seq is None:
             return None
+        wait = max(wait, int(self._patience.floor_s * SECOND))
         if since >= wait or self._overtaken(wish, latest):
             return None
         asked = self._tx.approvals.get(latest.approval_seq)
@@ -219,6 +224,9 @@ class Putting:
         if asks and open_one is not None and (latest is None or latest.approval_seq != open_one.seq):
             who = open_one.request.requested_by
             return _answer(wish, PutAnswer.WAITING, f"{who} has asked for another count: approval {open_one.id}")
+        if asks and (until := self._too_soon(wish, latest)) is not None:
+            reason = "people were asked about it anew a moment ago: the next question waits"
+            return _answer(wish, PutAnswer.WAITING, reason, row=latest, until=until)
         decision = tx.decisions.append(draft_of(request, ruling))
         self._standing.note(decision)
         if latest is not None and latest.state in (IntentState.PROPOSED, IntentState.INTENT_ACCEPTED):
@@ -247,6 +255,15 @@ class Putting:
             approval=approval,
             until=None if refused is None else refused.queues_until,
         )
+
+    def _too_soon(self, wish: Wanted, latest: IntentRow | None) -> Micros | None:
+        """Until when no person is asked; a question that has left the bounds is replaced at once all the same."""
+        block = wish.service.scaling
+        assert block is not None
+        open_one = latest is not None and latest.state is IntentState.PROPOSED
+        if latest is not None and open_one and not block.min <= latest.intent.desired_replicas <= block.max:
+            return None
+        return asks_too_soon(self._tx, wish.service.name, self._patience)
 
     def _deny(self, wish: Wanted, request: ActionRequest, ruling: Ruling) -> Put:
         last = self._tx.decisions.latest(request.kind, request.target, request.source)

@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from fleetwarden.controllers.gate import rule_on
 from fleetwarden.controllers.intent_moves import reject, supersede
+from fleetwarden.controllers.open_questions import evidence_gone
 from fleetwarden.controllers.unit_recheck import unit_refusal
 from fleetwarden.domain.actions import ActionRequest, Record, Verdict
 from fleetwarden.domain.contract.capacity import Room
@@ -20,6 +21,7 @@ from fleetwarden.domain.cooldown import CooldownState, cooldown
 from fleetwarden.domain.fleet import ObservedService, Service
 from fleetwarden.domain.identifiers import SECOND, Micros, seconds
 from fleetwarden.domain.lifecycles import ApprovalState, IntentState
+from fleetwarden.domain.question_evidence import Patience, closed
 from fleetwarden.ports.configuration import Configuration
 from fleetwarden.ports.intents import IntentRow
 from fleetwarden.ports.stores import Tx
@@ -28,10 +30,12 @@ __all__ = ["IntentFate", "IntentLimits", "Questioned", "end_intent", "question"]
 
 
 class IntentLimits(Record):
-    """`max_age_s`: how long an accepted intent may wait; `skew_s`: how far ahead a ledger's time may lie."""
+    """`max_age_s`: how long an accepted intent may wait; `skew_s`: how far ahead a ledger's time may lie;
+    `patience`: how old the evidence of a question may be."""
 
     max_age_s: float = 300.0
     skew_s: float = 5.0
+    patience: Patience = Patience()
 
 
 class IntentFate(StrEnum):
@@ -83,10 +87,12 @@ def question(
         return Questioned(fate=IntentFate.SUPERSEDED, reason=f"{row.intent.service} is no longer in the registry")
     if observed is None:
         return Questioned(fate=IntentFate.WAITS, reason=f"{service.name} cannot be observed now")
-    if (why := still_needed(request, service, observed)) is not None:
+    if (why := still_needed(request, service, observed) or closed(service)) is not None:
         return Questioned(fate=IntentFate.SUPERSEDED, reason=why)
     if (old := _age(tx, latest, limits)) is not None:
         return old
+    if (why := evidence_gone(tx, latest, limits.patience)) is not None:
+        return Questioned(fate=IntentFate.WAITS, reason=why)
     return _limits(tx, latest, request, service, observed, configuration, freeze_file, limits, room)
 
 

@@ -45,6 +45,7 @@ class MissingWatch:
         self._table: BlockTable | None = None
         self._since: Ints = np.zeros(0, np.int64)  # by row; 0: all are there
         self._ours: Bools = np.zeros(0, np.bool_)  # rows whose count is ours to bring about
+        self._after = ""  # the last service that was served: the next tick begins behind it
         self._kept: dict[str, MissingRow] | None = None  # what is stored; None: not read yet
 
     def forget(self) -> None:
@@ -99,7 +100,11 @@ class MissingWatch:
         gone = [name for name in self._kept if name not in names or self._since[names[name]] == 0]
         lasting = np.flatnonzero((self._since > 0) & (self._since <= at - KEPT_AFTER) & seen)
         due = [int(row) for row in lasting if self._is_due(table.names[int(row)], int(self._since[row]), at)]
-        return gone, due[:AT_ONCE]
+        due.sort(key=lambda row: (table.names[row] <= self._after, row))  # rows are in the order of their names
+        due = due[:AT_ONCE]
+        if due:
+            self._after = table.names[due[-1]]
+        return gone, due
 
     def _is_due(self, name: str, since: Micros, at: Micros) -> bool:
         assert self._kept is not None

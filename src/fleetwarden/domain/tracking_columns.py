@@ -76,8 +76,9 @@ class Reason(IntEnum):
 
     @property
     def code(self) -> str:
-        """The stable word of the API and of metrics."""
-        return self.name.lower()
+        """The stable word of the API and of metrics.  A stop is a person's word over the count, as an override is: both
+        are `skip_override`, and the sentence beside it says which.  Columns keep them apart."""
+        return "skip_override" if self is Reason.SKIP_STOPPED else self.name.lower()
 
 
 class Words(IntEnum):

@@ -10,23 +10,33 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Protocol
 
+import msgspec
+
 from fleetwarden.domain.actions import Record
 from fleetwarden.domain.contract.lifecycle import ScaleIntent
 from fleetwarden.domain.identifiers import JsonValue, Micros, show_id
 from fleetwarden.domain.lifecycles import IntentState
+from fleetwarden.domain.question_evidence import Want
 from fleetwarden.ports.pages import Page
 
 __all__ = ["UNREAD", "Convergence", "IntentRow", "Intents", "Unread"]
 
 
 class Convergence(Record):
-    """What observers said after the execution.  `against`: the newest look that contradicted, if any since."""
+    """What observers said after the execution.  `against_at`: the newest look that contradicted, if any since;
+    `want`: what ticks said of it before, while it was a question; None where none has said anything new."""
 
     observed_at: Micros | None = None  # the first look that showed ready = desired
     verified_at: Micros | None = None  # the second, strictly later one
     against_at: Micros | None = None
     deadline: Micros | None = None  # until when it may converge
     evidence: Mapping[str, JsonValue] = {}  # counts of the newest look that counted
+    want: Want | None = None
+    overtaken_by: int | None = None  # the newer revision's, carried out before this one was seen to hold
+
+    def with_want(self, want: Want) -> Convergence:
+        """The same with what a tick said of it."""
+        return msgspec.structs.replace(self, want=want)
 
 
 class IntentRow(Record):

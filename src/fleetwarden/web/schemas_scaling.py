@@ -42,6 +42,7 @@ class Intent(BaseModel):
     signal: Json
     accepted_at: Time | None
     moved_at: Time
+    overtaken_by: str | None
     note: str
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from fleetwarden.app.identity import Caller, Forbidden, local_admin
 from fleetwarden.app.intent_views import Lineages
+from fleetwarden.cli.ledger_screens import LAYOUTS
+from fleetwarden.controllers.autoscaler import CADENCE
 from fleetwarden.domain.actions import Tier
 from fleetwarden.domain.errors import Misconfigured, NotFound
 from fleetwarden.domain.lifecycles import IntentState
 from fleetwarden.testing import a_policy
 from tests.contract.pipeline.conftest import Bench
-from tests.contract.pipeline.scaling import Scaling
+from tests.contract.pipeline.scaling import Scaling, scaled
 
 
 def lineage(bench: Bench, name: str, caller: Caller | None = None) -> dict[str, Any]:
@@ -85,3 +88,26 @@ def test_what_is_no_intent_is_not_found_and_who_may_not_look_is_refused(bench: B
         lineage(bench, "D-1")
     with pytest.raises(Forbidden):
         lineage(bench, world.intents()[0].id, Caller(person="nobody", token="t", roles=()))
+
+
+@pytest.mark.req("AUT-5", "AUT-9")
+def test_what_a_newer_count_overtook_is_no_failure(bench: Bench) -> None:
+    world = Scaling(bench, scaled(cooldown_s=0))
+    bench.look()
+    for value in (30, 40):
+        world.load(value)
+        bench.clock.advance(15)
+        world.autoscaler.run(bench.fence(CADENCE))
+        bench.look()
+        bench.act()
+    bench.look()
+    newer, older = world.intents()
+    told = lineage(bench, older.id)
+    assert told["intent"]["overtaken_by"] == newer.id
+    assert (told["outcome"]["status"], told["outcome"]["by"]) == ("overtaken", newer.id)
+    assert told["contract"]["outcome"]["status"] == "pending"
+    assert "error" not in {one["severity"] for one in told["notifications"]}
+    assert lineage(bench, newer.id)["intent"]["overtaken_by"] is None
+    now = datetime.now(UTC)
+    shown = [LAYOUTS["intents"].row(lineage(bench, one.id)["intent"], now)[3] for one in (older, newer)]
+    assert shown == ["done, overtaken", "seen once"]

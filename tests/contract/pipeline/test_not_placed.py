@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fleetwarden.controllers import missing_replicas
 from fleetwarden.domain.fleet import Mode
 from fleetwarden.domain.lifecycles import IntentState
 from tests.contract.pipeline.conftest import Bench
@@ -127,3 +128,22 @@ def test_what_is_not_ours_to_bring_about_is_not_told(timed: Bench, mode: Mode) -
     sick(timed)
     minutes(world, 15)
     assert pages(timed) == []
+
+
+@pytest.mark.req("ASC-18", "ASC-11")
+def test_one_that_stays_due_keeps_nobody_else_from_being_told_of(timed: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of `a` its own watch will tell, so it is looked at in every tick; there is room for one in each."""
+    monkeypatch.setattr(missing_replicas, "AT_ONCE", 1)
+    monkeypatch.setattr(missing_replicas, "TOLD_AFTER", 120_000_000)
+    timed.substrate.boot("a", 2)
+    world = Scaling(timed, scaled("a"), scaled())
+    world.load(45, "a")
+    world.load(30)
+    world.round()
+    assert [(one.intent.service, one.state) for one in world.intents()] == [("a", IntentState.EXECUTED)]
+    assert timed.substrate.sicken("a", 2)
+    sick(timed)
+    for _ in range(7):
+        world.load(60, "a")
+        minutes(world, 1)
+    assert [one.split(":")[0] for one in pages(timed)] == ["web"]

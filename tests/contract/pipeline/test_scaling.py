@@ -365,7 +365,10 @@ def test_what_is_to_be_stopped_is_not_evaluated(bench: Bench) -> None:
     world = Scaling(bench, scaled(desired=DesiredState.STOPPED))
     world.load(99)
     world.tick()
-    assert (world.code(), world.intents()) == ("skip_stopped", [])
+    told = world.autoscaler.standing("web")
+    assert told is not None
+    assert (told.code, told.reason, world.intents()) == ("skip_override", "it is to be stopped", [])
+    assert world.autoscaler.counts["skip_override"] == 1
 
 
 @pytest.mark.req("AUT-18", "AUT-1")
