@@ -4,12 +4,13 @@ Thin names over the layers.  A playbook is a list of `PlaybookStep`s, or a pure 
 """
 
 from fleetwarden.app.failures import escalate_repeated_failure
-from fleetwarden.app.playbooks import register_playbook
+from fleetwarden.app.playbooks import PlaybookPlugin, register_playbook
 from fleetwarden.domain.playbooks import End, Playbook, PlaybookStep, StepKind, When
 
 __all__ = [
     "End",
     "Playbook",
+    "PlaybookPlugin",
     "PlaybookStep",
     "StepKind",
     "When",

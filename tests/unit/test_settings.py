@@ -108,7 +108,7 @@ def test_the_reference_tells_each_default_and_range_as_it_is(name: str) -> None:
         shown = (
             f"{plain:g}" if isinstance(plain, float) else str(plain).lower() if isinstance(plain, bool) else str(plain)
         )
-        assert default == f"`{shown}`"
+        assert default == (f"`{shown}`" if shown else "none")
     bounds = {
         name: value
         for rule in field.metadata

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, Field
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, Field
+
+from fleetwarden.app import setting_values
 
 __all__ = ["EventSettings"]
 
 
 class EventSettings(BaseModel):
-    """Limits of what senders may send, and how long it is kept."""
+    """Limits of what senders may send, how long it is kept, and which installed playbooks answer it."""
+
+    fleet_playbooks: Annotated[tuple[str, ...], BeforeValidator(setting_values.words)] = Field(
+        default=(),
+        alias="FLEET_PLAYBOOKS",
+        description="Installed playbooks that answer events, a comma list in the order in which they are asked.",
+    )
 
     fleet_events_kept_days: int = Field(
         default=30,

@@ -1,17 +1,20 @@
 """Putting the playbooks together: what answers events, the steps it may take, and what people ask about it.
 
-`register_playbook` is for deployments that have a line of Python of their own; `playbooks.yml` for everybody else.
+`register_playbook` is for deployments that have a line of Python of their own, `PlaybookPlugin` for packages, and
+`playbooks.yml` for everybody else.
 Nothing is decided here, and nothing is done.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from threading import Lock
 
 import msgspec
 
 from fleetwarden.adapters.files.playbooks import PLAYBOOKS, PlaybooksFile
+from fleetwarden.app import plugins
 from fleetwarden.app.identity import Caller, Role, require
 from fleetwarden.app.parts import Parts
 from fleetwarden.controllers.playbook_steps import PlaybookSteps
@@ -22,7 +25,7 @@ from fleetwarden.domain.identifiers import JsonValue
 from fleetwarden.domain.playbook_file import key_problem, steps_problem
 from fleetwarden.domain.playbooks import BUILT_IN, Playbook, PlaybookEntry, PlaybookStep
 
-__all__ = ["Playbooks", "register_playbook", "registered", "reset"]
+__all__ = ["PlaybookPlugin", "Playbooks", "register_playbook", "registered", "reset", "with_installed"]
 
 _lock = Lock()
 _entries: list[PlaybookEntry] = []
@@ -40,6 +43,28 @@ def register_playbook(
     `services`: globs of names, none for all.  Of several that answer an event the first registered one does, and all of
     them come before `playbooks.yml`.  Raises Misconfigured.
     """
+    entry, written = _entry(name, on, playbook, services, where="registered")
+    with _lock:
+        if any(one.name == name for one in _entries):
+            raise Misconfigured(f"a playbook {name} is registered already", hint="take another name")
+        _entries.append(entry)
+        if written is not None:
+            _written[name] = written
+
+
+@dataclass(frozen=True, slots=True)
+class PlaybookPlugin:
+    """What the entry point of an installed playbook gives; its name is the entry point's, the rest is what
+    `register_playbook` takes."""
+
+    on: str | Sequence[str]
+    playbook: Playbook | Sequence[PlaybookStep]
+    services: Sequence[str] = ()
+
+
+def _entry(
+    name: str, on: str | Sequence[str], playbook: Playbook | Sequence[PlaybookStep], services: Sequence[str], where: str
+) -> tuple[PlaybookEntry, Playbook | None]:
     keys = (on,) if isinstance(on, str) else tuple(on)
     problems = [problem for key in keys if (problem := key_problem(key))]
     if not keys:
@@ -51,12 +76,8 @@ def register_playbook(
         problems.append(wrong)
     if problems:
         raise Misconfigured(f"the playbook {name} cannot be registered: {'; '.join(problems)}")
-    with _lock:
-        if any(one.name == name for one in _entries):
-            raise Misconfigured(f"a playbook {name} is registered already", hint="take another name")
-        _entries.append(PlaybookEntry(name=name, on=keys, services=tuple(services), steps=steps, where="registered"))
-        if callable(playbook):
-            _written[name] = playbook
+    entry = PlaybookEntry(name=name, on=keys, services=tuple(services), steps=steps, where=where)
+    return entry, playbook if callable(playbook) else None
 
 
 def registered() -> tuple[tuple[PlaybookEntry, ...], Mapping[str, Playbook]]:
@@ -72,11 +93,28 @@ def reset() -> None:
         _written.clear()
 
 
+def with_installed(chosen: Sequence[str]) -> tuple[tuple[PlaybookEntry, ...], Mapping[str, Playbook]]:
+    """What was registered, then what is installed and `chosen` by name.  Raises Misconfigured."""
+    put, known = registered()
+    entries, written = list(put), dict(known)
+    for name in chosen:
+        if any(one.name == name for one in entries):
+            raise Misconfigured(
+                f"FLEET_PLAYBOOKS names {name}, and a playbook {name} is there already", hint="name each of them once"
+            )
+        made = plugins.load(plugins.PLAYBOOKS, name)
+        entry, function = _entry(name, made.on, made.playbook, made.services, where="installed")
+        entries.append(entry)
+        if function is not None:
+            written[name] = function
+    return tuple(entries), written
+
+
 class Playbooks:
     """The playbooks of one plane."""
 
     def __init__(self, parts: Parts) -> None:
-        self._put, self._written = registered()
+        self._put, self._written = with_installed(parts.settings.fleet_playbooks)
         self.file = PlaybooksFile(parts.settings.config_dir)
         steps = PlaybookSteps(
             parts.store,

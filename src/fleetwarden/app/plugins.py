@@ -1,9 +1,9 @@
 """Parts that were installed beside us: found by their entry points, so that a plug-in is a pip install.
 
 An entry point names something that is called without arguments and gives the part.  Only looking happens by itself:
-an actuator acts when FLEET_ACTUATOR names it, a signal provider answers when FLEET_SIGNAL_PROVIDER names it, and a
-notifier is told what `notify.yml` routes to it.  A part that cannot be loaded is named, with the package that brought
-it.
+an actuator acts when FLEET_ACTUATOR names it, a signal provider answers when FLEET_SIGNAL_PROVIDER names it, a playbook
+answers events when FLEET_PLAYBOOKS names it, and a notifier is told what `notify.yml` routes to it.  A part that cannot
+be loaded is named, with the package that brought it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ __all__ = [
     "GROUPS",
     "NOTIFIERS",
     "OBSERVERS",
+    "PLAYBOOKS",
     "SIGNAL_PROVIDERS",
     "Found",
     "found",
@@ -39,12 +40,14 @@ ACTUATORS = "fleetwarden.actuators"
 OBSERVERS = "fleetwarden.observers"
 SIGNAL_PROVIDERS = "fleetwarden.signal_providers"
 NOTIFIERS = "fleetwarden.notifiers"
+PLAYBOOKS = "fleetwarden.playbooks"
 # What a part of each group has to have; a signal provider is checked where every other one is, too.
 GROUPS: dict[str, tuple[str, ...]] = {
     ACTUATORS: ("substrate", "kinds", "simulates", "lateness_s", "acknowledged_is_final", "refusal", "actuate"),
     OBSERVERS: ("name", "substrates", "observe"),
     SIGNAL_PROVIDERS: (),
     NOTIFIERS: ("name", "notify"),
+    PLAYBOOKS: ("on", "playbook", "services"),
 }
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "networks",
     "store_url",
     "web_url",
+    "words",
 ]
 
 ACTUATORS = ("dryrun", "process")
@@ -58,6 +59,13 @@ def _plugged() -> tuple[str, ...]:
     from fleetwarden.app import plugins  # asked for only where a word is none of ours
 
     return plugins.installed(plugins.ACTUATORS)
+
+
+def words(value: object) -> object:
+    """A comma list of names; an empty text is none."""
+    if not isinstance(value, str):
+        return value
+    return tuple(dict.fromkeys(word for one in value.split(",") if (word := one.strip())))
 
 
 def lower(value: object) -> object:

@@ -11,6 +11,7 @@ import pytest
 from fleetwarden.adapters.messages import AppriseChannel
 from fleetwarden.app import plugins
 from fleetwarden.app.injection import Injected
+from fleetwarden.app.playbooks import with_installed
 from fleetwarden.app.settings import load_settings
 from fleetwarden.domain.errors import Misconfigured
 from fleetwarden.domain.notify_file import Target
@@ -18,6 +19,7 @@ from fleetwarden.ports.notices import Message
 from fleetwarden.testing import FakeClock, FakeSubstrate
 
 MODULE = """
+from fleetwarden.playbooks import End, PlaybookPlugin, PlaybookStep, StepKind
 from fleetwarden.testing import FakeClock, FakeSubstrate
 
 TOLD = []
@@ -37,6 +39,18 @@ class Nothing:
 
 def substrate():
     return FakeSubstrate(FakeClock())
+
+
+def tells():
+    return PlaybookPlugin("grafana:critical", [PlaybookStep(kind=StepKind.NOTIFY, text="call somebody")], ("web*",))
+
+
+def thinks():
+    return PlaybookPlugin(["grafana"], lambda event, seen, log: End("done", "thought"))
+
+
+def wrong():
+    return PlaybookPlugin("grafana:loud", [])
 
 
 def broken():
@@ -109,3 +123,24 @@ def test_an_installed_signal_provider_answers_where_it_is_chosen(install: Instal
     assert type(plugins.signal_provider("meter")).__name__ == "Nothing"
     with pytest.raises(Misconfigured, match="installed: meter"):
         plugins.signal_provider("other")
+
+
+@pytest.mark.req("ACT-5", "RUN-16")
+def test_an_installed_playbook_answers_once_it_is_chosen(install: Install, tmp_path: Path) -> None:
+    (tmp_path / "fleet").mkdir()
+    points = "".join(f"{name} = acme_fleet_parts:{name}\n" for name in ("tells", "thinks", "wrong", "Nothing"))
+    install(f"[fleetwarden.playbooks]\n{points}")
+    assert with_installed(()) == ((), {})
+    settings = load_settings(tmp_path / "fleet", {"FLEET_PLAYBOOKS": "tells, thinks"}, working_dir=tmp_path)
+    [tells, thinks], written = with_installed(settings.fleet_playbooks)
+    assert (tells.name, tells.on, tells.services) == ("tells", ("grafana:critical",), ("web*",))
+    assert [one.text for one in tells.steps] == ["call somebody"]
+    assert (thinks.name, thinks.steps, set(written)) == ("thinks", (), {"thinks"})
+    for chosen, told in (
+        (("absent",), "nothing that is installed brings 'absent'"),
+        (("wrong",), "the playbook wrong cannot be registered"),
+        (("Nothing",), "it has no on, playbook, services"),
+        (("tells", "tells"), "is there already"),
+    ):
+        with pytest.raises(Misconfigured, match=told):
+            with_installed(chosen)
