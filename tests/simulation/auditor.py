@@ -15,6 +15,7 @@ from typing import Any
 
 from tests.simulation.auditor_of_intents import IntentsAuditor
 from tests.simulation.auditor_of_pauses import PausesAuditor
+from tests.simulation.auditor_of_watches import WatchesAuditor
 from tests.simulation.auditor_of_wishes import WishesAuditor
 
 __all__ = ["Auditor", "Event", "Setup"]
@@ -37,6 +38,7 @@ MOVES = {
     },
     "work": {"ready": {"leased"}, "leased": {"ready", "leased", "done", "dead"}},
 }
+FOLLOW_LOAD = ("autoscaler", "deploy_watch")  # whose changes of a count are intents; no version runs in a history
 SAYS = {"succeeded": "executed", "failed": "failed", "simulated": "simulated", "recovery_pending": "recovery_pending"}
 
 
@@ -59,6 +61,7 @@ class Setup:
     call_s: float
     substrate_of: Mapping[str, str]
     pause_s: float = 40.0  # the first pause after a row of failures
+    watch_s: float = 30.0  # from the end of an action to the deadline of its watch
 
 
 @dataclass(slots=True)
@@ -106,7 +109,8 @@ class Auditor:
         self.called_order: dict[str, list[str]] = {}  # target → keys in the order of their calls
         self.wishes = WishesAuditor(self.find)
         self.pauses = PausesAuditor(self.find, setup.pause_s)
-        self.intents = IntentsAuditor(self.find)
+        self.watches = WatchesAuditor(self.find, setup.watch_s)
+        self.intents = IntentsAuditor(self.find, self.watches.judge_rollback)
         self._decided: list[dict[str, Any]] = []
         self._fresh: list[tuple[int, Event, dict[str, Any]]] = []
         self._step = 0
@@ -154,6 +158,9 @@ class Auditor:
     def _on_intents(self, event: Event) -> None:
         self.intents.on_intent(event.what, dict(event.data))
 
+    def _on_deploy_watches(self, event: Event) -> None:
+        self.watches.on_watch(event.what, dict(event.data))
+
     def _on_look(self, event: Event) -> None:
         self.looked_at[event.data["substrate"]] = event.data["at"]
         self.looks.setdefault(event.data["substrate"], []).append((event.data["at"], event.step))
@@ -176,7 +183,7 @@ class Auditor:
         self._time(row["at"], f"D-{row['seq']}")
         self._digest(row["request"], row["request_digest"], f"D-{row['seq']}")
         self.pauses.on_decision(row)
-        if row["source"] == "autoscaler":
+        if row["source"] in FOLLOW_LOAD:
             self._decided.append(row)
 
     def _on_approvals(self, event: Event) -> None:
@@ -253,7 +260,7 @@ class Auditor:
             return True
         asked = self.approvals.get(row["approval_seq"] or 0)
         granted = asked is not None and (asked["decision_seq"], asked["status"]) == (decision["seq"], "granted")
-        return granted and (decision["verdict"], decision["source"]) == ("queue_approval", "autoscaler")
+        return granted and decision["verdict"] == "queue_approval" and decision["source"] in FOLLOW_LOAD
 
     def _on_executions(self, event: Event) -> None:
         row = dict(event.data)
@@ -261,6 +268,7 @@ class Auditor:
         if event.what != "insert":
             self.find(f"the execution of X-{row['action_seq']} was rewritten")
         self.intents.on_execution(row)
+        self.watches.on_execution(row)
         self.pauses.on_execution(row, self.records.get(row["action_seq"], {}).get("request_digest", ""))
         self._time(row["at"], f"the execution of X-{row['action_seq']}")
 
@@ -300,6 +308,7 @@ class Auditor:
         decided, self._decided = self._decided, []
         for row in decided:
             self.intents.decided(row)
+        self.watches.on_commit(self.records, self.looks)
         self.intents.on_commit(event.data, self.decisions, self.records, self.approvals, self.leases, self.looks)
         for seq, _, old in fresh:
             row, before = self.records[seq], old.get("state", "")
@@ -556,6 +565,7 @@ class Auditor:
             if row["verdict"] == "queue_approval" and row["approval_seq"] is None:
                 self.find(f"D-{row['seq']} asked for a person, and no approval was filed")
         self.intents.finish()
+        self.watches.finish(self.newest_time)
         for (kind, target, dry_run), count in uses.items():
             mine = sum(1 for of, _ in self.uses(kind, dry_run=dry_run, since=since) if of == target)
             if mine != count:

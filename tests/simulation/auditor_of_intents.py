@@ -24,7 +24,7 @@ MOVES = {
 }
 BEGINS = {
     "scale": {"proposed", "intent_accepted"},
-    "rollback": {"proposed", "intent_accepted"},  # a failed watch's: the count from before
+    "rollback": {"proposed", "intent_accepted"},
     "override": {"superseded"},
 }
 LIVE = ("proposed", "intent_accepted", "recovery_pending")
@@ -42,10 +42,11 @@ Rows = Mapping[int, dict[str, Any]]
 
 
 class IntentsAuditor:
-    """`find` takes a sentence for what is wrong."""
+    """`find` takes a sentence for what is wrong; `judge_rollback` holds one that goes back against the watches."""
 
-    def __init__(self, find: Callable[[str], None]) -> None:
+    def __init__(self, find: Callable[[str], None], judge_rollback: Callable[..., None]) -> None:
         self._find = find
+        self._judge_rollback = judge_rollback
         self._blocks: dict[str, Mapping[str, Any]] = {}
         self.rows: dict[int, dict[str, Any]] = {}
         self._latest: dict[str, int] = {}  # service → its newest revision
@@ -131,9 +132,9 @@ class IntentsAuditor:
                 self._find(f"{service} has more than one open intent: {', '.join(names)}")
 
     def decided(self, row: Mapping[str, Any]) -> None:
-        """A decision for the autoscaler, at the end of its transaction."""
+        """A decision for what follows load, at the end of its transaction."""
         if row["verdict"] != "deny" and not any(one["decision_seq"] == row["seq"] for one in self.rows.values()):
-            self._find(f"D-{row['seq']} was decided for the autoscaler, and no intent was put with it")
+            self._find(f"D-{row['seq']} was decided for what follows load, and no intent was put with it")
 
     def _judge_put(
         self, row: dict[str, Any], plane: str, decisions: Rows, leases: Mapping[tuple[str, str], Mapping[str, Any]]
@@ -153,7 +154,9 @@ class IntentsAuditor:
             self._find(f"{name} was put by a fenced-out holder")
         observed, desired = intent["observed_replicas"], row["desired"]
         self._judge_bounds(name, service, observed, desired, "when it was put")
-        if desired < observed and row["operation"] == "scale":
+        if row["operation"] == "rollback":
+            self._judge_rollback(name, row, low=block["low"], high=block["high"])
+        elif desired < observed:
             self._judge_samples(name, service, plane, evidence=observed <= block["high"])
 
     def _judge_bounds(self, name: str, service: str, there: int, desired: int, when: str) -> None:

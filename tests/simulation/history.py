@@ -45,7 +45,7 @@ from tests.simulation.load import Load, contracted
 from tests.simulation.others import Others
 from tests.simulation.people import People
 from tests.simulation.plan import Nature, Plan, draw
-from tests.simulation.plane import BACK_OFF_S, RECONCILER, START_WINDOW_S, SimPlane
+from tests.simulation.plane import BACK_OFF_S, RECONCILER, START_WINDOW_S, WATCH_S, SimPlane
 from tests.simulation.planted import Planted
 
 __all__ = ["History", "Verdict", "run"]
@@ -129,6 +129,7 @@ class History:
                 call_s=CALL_DEADLINE_S,
                 substrate_of={one.name: one.substrate for one in self.plan.services},
                 pause_s=BACK_OFF_S,
+                watch_s=WATCH_S,
             )
         )
         auditor.walk(self._events())

@@ -42,7 +42,7 @@ from tests.simulation.watching import watches_of
 if TYPE_CHECKING:
     from tests.simulation.history import History
 
-__all__ = ["BACK_OFF_S", "RECONCILER", "START_WINDOW_S", "SimPlane", "SimStore"]
+__all__ = ["BACK_OFF_S", "RECONCILER", "START_WINDOW_S", "WATCH_S", "SimPlane", "SimStore"]
 
 T = TypeVar("T")
 START_WINDOW_S = 2.0

@@ -50,7 +50,7 @@ from tests.simulation.planted import Planted, Through, ignore, unfenced
 if TYPE_CHECKING:
     from tests.simulation.history import History
 
-__all__ = ["INTENTS"]
+__all__ = ["INTENTS", "OnLoad"]
 
 
 class OnLoad(Planted):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.simulation.planted import FAULTS
 from tests.simulation.planted_intents import INTENTS
+from tests.simulation.planted_watches import WATCHES
 from tests.simulation.planted_wishes import WISHES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "simulation.md"
@@ -15,4 +16,4 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "simulatio
 def test_the_page_names_every_planted_fault_and_no_other() -> None:
     table = PAGE.read_text(encoding="utf-8").partition("## Would it notice?")[2]
     named = re.findall(r"`(\w+)`", table)
-    assert sorted(named) == sorted(fault.__name__ for fault in (*FAULTS, *WISHES, *INTENTS))
+    assert sorted(named) == sorted(fault.__name__ for fault in (*FAULTS, *WISHES, *INTENTS, *WATCHES))

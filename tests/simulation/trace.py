@@ -43,6 +43,10 @@ _WATCHED: dict[str, tuple[str, ...]] = {
         "seq", "service", "revision", "state", "operation", "desired", "intent", "decision_seq", "approval_seq",
         "action_seq", "accepted_at", "moved_at", "convergence",
     ),
+    "deploy_watches": (
+        "seq", "service", "action_seq", "kind", "source", "from_replicas", "replica", "on_fail", "status", "started",
+        "settled", "grace_until", "deadline", "poll", "made", "usable", "healthy", "probes", "ended_at", "follow_up",
+    ),
     "foreign_changes": ("seq", "service", "field", "before", "after", "hold_until", "pauses", "status"),
 }  # fmt: skip
 

@@ -87,6 +87,18 @@ def test_only_an_override_sets_the_count_of_a_service_with_a_scaling_block():
     assert need.params == {"replicas": 4}
 
 
+@pytest.mark.req("REC-9", "AUT-11")
+def test_a_change_after_an_override_is_held_though_the_service_follows_load():
+    scaled = a_service("web", replicas=2, scaling=ScalingBlock(line=3))
+    held = layered(scaled, override(replicas=4), [change()])
+    rest = converge(held, seen(5))
+    assert held.replicas == 5
+    assert isinstance(rest, Rest)
+    assert rest.code == "foreign_held"
+    assert not asked_for(scaled, change())  # load writes the count: nobody else's is what is asked for
+    assert asked_for(layered(scaled, override(replicas=5), ()), change())
+
+
 @pytest.mark.req("REC-9")
 def test_a_held_change_is_what_is_asked_for_and_names_its_release():
     held = layered(WEB, override(replicas=3), [change()])

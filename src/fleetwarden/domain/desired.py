@@ -149,7 +149,7 @@ def layered(service: Service, override: Override | None, changes: Sequence[Forei
             new |= {"desired": override.state, "state_wish": wish}
         told.append(wish.words)
     for one in changes:
-        new |= _set_by(one, service)
+        new |= _set_by(one, follows_load=service.scaling is not None and "count_wish" not in new)
         told.append(f"{one.field} {'adopted' if one.status is ForeignState.ADOPTED else 'held'} ({one.id})")
     held = [one for one in changes if one.status is ForeignState.HELD]
     if held:
@@ -159,7 +159,8 @@ def layered(service: Service, override: Override | None, changes: Sequence[Forei
     return msgspec.structs.replace(service, **new, source=", ".join(told)) if override or changes else service
 
 
-def _set_by(change: ForeignChange, service: Service) -> Mapping[str, Any]:
+def _set_by(change: ForeignChange, *, follows_load: bool) -> Mapping[str, Any]:
+    """What a change asks for.  `follows_load`: the count has no wish but load so far."""
     kept = change.status is ForeignState.ADOPTED
     how = f"{change.id}, adopted by {change.ended_by}," if kept else f"{change.id}, held,"
     wish = Wish(words=how, person=change.ended_by if kept else "")
@@ -167,8 +168,9 @@ def _set_by(change: ForeignChange, service: Service) -> Mapping[str, Any]:
         return {"desired": DesiredState.STOPPED, "state_wish": wish}
     if change.field is ForeignField.VERSION:
         return {"version": change.after}
-    # Native scaling goes on from the new count, so it is not made a wish of anybody's.
-    return {} if service.scaling is not None else {"replicas": int(change.after), "count_wish": wish}
+    # Scaling goes on from the new count, so it is not made a wish of anybody's; where an override suspends scaling, the
+    # newer change is held against the override as it is against a declared count.
+    return {} if follows_load else {"replicas": int(change.after), "count_wish": wish}
 
 
 def _held(name: str, change: ForeignChange) -> str:
@@ -191,7 +193,8 @@ def asked_for(service: Service, change: Change) -> bool:
         return service.desired is DesiredState.STOPPED
     if change.field is ForeignField.VERSION:
         return service.version == change.after
-    return service.scaling is None and str(service.replicas) == change.after
+    follows_load = service.scaling is not None and service.count_wish is None
+    return not follows_load and str(service.replicas) == change.after
 
 
 def baseline_of(service: Service, observed: ObservedService, before: Baseline | None) -> Baseline:

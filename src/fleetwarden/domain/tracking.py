@@ -34,7 +34,8 @@ from fleetwarden.domain.tracking_memory import Memory
 __all__ = ["evaluate", "new_memory"]
 
 OPEN = 255  # no reason yet
-_KEEP = np.array([Reason.NOT_ASKED, Reason.WARMING, Reason.NO_NEWS], np.uint8)  # they say nothing of the load
+_KEEPS = np.zeros(256, np.bool_)  # by reason: whether it says nothing of the load
+_KEEPS[[Reason.NOT_ASKED, Reason.WARMING, Reason.NO_NEWS]] = True
 
 
 @dataclass(slots=True)
@@ -75,7 +76,8 @@ def evaluate(table: BlockTable, seen: Seen, memory: Memory, now: Micros) -> Verd
 
 def _recommend(table: BlockTable, seen: Seen) -> _Recommended:
     """The equation, pair by pair, and the highest answer of each row's usable pairs."""
-    current = seen.current[table.pair_row]
+    row = slice(None) if table.single else table.pair_row  # a slice is a view: nothing is copied
+    current = seen.current[row]
     effective = np.maximum(current, 1).astype(np.float64)
     with np.errstate(all="ignore"):
         usable = (seen.fault == 0) & np.isfinite(seen.value) & (seen.value >= 0)
@@ -84,19 +86,18 @@ def _recommend(table: BlockTable, seen: Seen) -> _Recommended:
         quotient = total / table.pair_target
         count = ceil_exact(quotient)
         ratio = each / table.pair_target
-        row = table.pair_row
-        upper = np.where(table.with_behavior[row], table.up_tolerance[row], table.deadband[row])
-        lower = np.where(table.with_behavior[row], table.down_tolerance[row], table.deadband[row])
-        within = within_edges(quotient, effective, lower, upper) & (current > 0)
-        asleep = (table.low[row] == 0) & (table.activation[row] > 0) & (total <= table.activation[row])
-    count = np.where(within, current, count)
-    count = np.where(asleep, 0, count)
-    asked = np.where(seen.again, np.minimum(count, current), count)
+        within = within_edges(quotient, effective, table.lower_edge[row], table.upper_edge[row]) & (current > 0)
+        asleep = table.sleeps[row] & (total <= table.activation[row])
+    np.copyto(count, current, where=within)
+    count[asleep] = 0
     within &= ~asleep
-    count, asked = np.where(usable, count, -1), np.where(usable, asked, -1)
-    ratio = np.where(usable, ratio, np.nan)
+    asked = count.copy()
+    np.minimum(count, current, out=asked, where=seen.again)
+    unusable = ~usable
+    count[unusable] = asked[unusable] = -1
+    ratio[unusable] = np.nan
     asked_for = seen.fault != 2
-    missing = (~usable & asked_for) | seen.no_down
+    missing = (unusable & asked_for) | seen.no_down
     if table.single:
         pairs = np.arange(len(table), dtype=np.int64)
         news = usable & ~seen.again
@@ -113,7 +114,7 @@ def _recommend(table: BlockTable, seen: Seen) -> _Recommended:
             pressure=ratio,
             winner=pairs,
         )
-    start = table.pair_start
+    row, start = table.pair_row, table.pair_start
     best = np.maximum.reduceat(count, start)
     rank = np.where(count == best[row], np.arange(len(count), dtype=np.int64), len(count))
     winner = np.minimum.reduceat(rank, start)
@@ -152,9 +153,9 @@ def _windowed(table: BlockTable, seen: Seen, memory: Memory, found: _Recommended
 
 def _decide(table: BlockTable, seen: Seen, memory: Memory, found: _Recommended, held: Ints, now: Micros) -> Verdicts:
     current, low = seen.current, table.floors(now)
-    bounded = np.clip(held, low, table.high)
+    bounded = np.minimum(np.maximum(held, low), table.high)
     outside = (current < low) | (current > table.high)
-    direction = np.sign(bounded - current).astype(np.int8)
+    direction = (bounded > current).view(np.int8) - (bounded < current).view(np.int8)
     reason = _standing(seen, found)
     evaluated = reason == OPEN
     up, down = direction > 0, direction < 0
@@ -169,9 +170,12 @@ def _decide(table: BlockTable, seen: Seen, memory: Memory, found: _Recommended, 
     _set(reason, waiting, Reason.NO_NEWS)  # an older sample holds the count: it is for its next one to say
     counting = reason == OPEN
     grows = up | outside | each  # fewer need a sample of every signal, or the quickest would count for all
-    count = np.where(direction == memory.streak, memory.count, 0) + grows
-    count = np.where(direction == 0, 0, count)
-    needed = np.where(outside, 1, np.where(up, table.up_samples, table.down_samples))
+    count = memory.count * (direction == memory.streak)
+    count += grows
+    count *= direction != 0
+    short = count < table.down_samples
+    np.less(count, table.up_samples, out=short, where=up)
+    np.less(count, 1, out=short, where=outside)
 
     still = counting & (direction == 0)
     _set(reason, still & (current == table.high) & (held > table.high), Reason.AT_MAX)
@@ -180,22 +184,24 @@ def _decide(table: BlockTable, seen: Seen, memory: Memory, found: _Recommended, 
     _set(reason, still & (current == 0) & (found.count == 0) & (table.low == 0), Reason.INACTIVE)
     _set(reason, still & found.within, Reason.DEADBAND)
     _set(reason, still, Reason.AT_TARGET)
-    _set(reason, counting & (count < needed), Reason.STABILIZING)
+    _set(reason, counting & short, Reason.STABILIZING)
     _set(reason, counting & up & ((seen.ready < current) | (seen.existing < current)), Reason.NOT_PLACED)
     _set(reason, up, Reason.SCALE_UP)
     _set(reason, down, Reason.SCALE_DOWN)
 
-    memory.streak = np.where(counting, direction, memory.streak).astype(np.int8)
-    memory.count = np.where(counting, count, memory.count)
-    keeps = counting | np.isin(reason, _KEEP)
-    memory.streak = np.where(keeps, memory.streak, 0).astype(np.int8)
-    memory.count = np.where(keeps, memory.count, 0)
+    keeps = counting | _KEEPS[reason]
+    forgets = ~keeps
+    memory.streak, memory.count = memory.streak.copy(), memory.count.copy()
+    np.copyto(memory.streak, direction, where=counting)
+    np.copyto(memory.count, count, where=counting)
+    memory.streak[forgets] = memory.count[forgets] = 0
     if not table.single:
         goes_on = keeps & ~(counting & (grows | (direction == 0)))
         memory.fresh = measured & goes_on[table.pair_row]
 
-    desired = np.where(reason == Reason.SCALE_UP, _up(table, current, bounded), current)
-    desired = np.where(reason == Reason.SCALE_DOWN, _down(table, current, bounded), desired)
+    desired = current.copy()
+    _go(table, np.flatnonzero(reason == Reason.SCALE_UP), bounded, desired, up=True)
+    _go(table, np.flatnonzero(reason == Reason.SCALE_DOWN), bounded, desired, up=False)
     verdicts = Verdicts(
         desired=desired,
         raw=np.where(found.usable, found.count, current),
@@ -223,25 +229,17 @@ def _standing(seen: Seen, found: _Recommended) -> np.ndarray[tuple[int, ...], np
 
 def _set(reason: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], where: Bools, what: Reason) -> None:
     """Give this reason to the rows that have none yet."""
-    reason[where & (reason == OPEN)] = what
+    np.copyto(reason, np.uint8(what), where=where & (reason == OPEN))
 
 
-def _step(table: BlockTable, current: Ints, *, up: bool) -> Ints:
-    amount = table.up_step if up else table.down_step
-    percent = table.up_percent if up else table.down_percent
+def _go(table: BlockTable, rows: Ints, bounded: Ints, desired: Ints, *, up: bool) -> None:
+    """Bring these rows of `desired`, which stand at the current counts, as near to `bounded` as one step may."""
+    amount = (table.up_step if up else table.down_step)[rows]
+    percent = (table.up_percent if up else table.down_percent)[rows]
+    current = desired[rows]
     exact = np.maximum(1, -(-np.maximum(current, 1) * amount // 100))
-    step: Ints = np.where(table.with_behavior, np.iinfo(np.int32).max, np.where(percent, exact, amount))
-    return step
-
-
-def _up(table: BlockTable, current: Ints, bounded: Ints) -> Ints:
-    further: Ints = np.minimum(bounded, current + _step(table, current, up=True))
-    return further
-
-
-def _down(table: BlockTable, current: Ints, bounded: Ints) -> Ints:
-    fewer: Ints = np.maximum(bounded, current - _step(table, current, up=False))
-    return fewer
+    step = np.where(table.with_behavior[rows], np.iinfo(np.int32).max, np.where(percent, exact, amount))
+    desired[rows] = np.minimum(bounded[rows], current + step) if up else np.maximum(bounded[rows], current - step)
 
 
 def _afford(table: BlockTable, current: Ints, verdicts: Verdicts) -> None:

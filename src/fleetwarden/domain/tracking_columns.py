@@ -99,7 +99,6 @@ class BlockTable:
     blocks: tuple[ScalingBlock, ...]
     low: Ints
     high: Ints
-    deadband: Floats
     up_samples: Ints
     down_samples: Ints
     window_us: Ints  # the longer of both directions; 0 = none
@@ -110,9 +109,10 @@ class BlockTable:
     up_percent: Bools
     down_percent: Bools
     with_behavior: Bools
-    up_tolerance: Floats
-    down_tolerance: Floats
+    upper_edge: Floats  # how far above and below its target a load still moves nothing: tolerance, or else deadband
+    lower_edge: Floats
     activation: Floats
+    sleeps: Bools  # it rests at zero until the demand is above its activation
     warmup_us: Ints
     costed: Bools
     pair_row: Ints  # of each pair, whose it is; ascending
@@ -226,7 +226,6 @@ def compile_blocks(services: Sequence[tuple[str, ScalingBlock]]) -> BlockTable:
         blocks=blocks,
         low=ints([one.min for one in blocks]),
         high=ints([one.max for one in blocks]),
-        deadband=np.array([one.deadband for one in blocks], np.float64),
         up_samples=ints([1 if one.behavior else one.up_samples for one in blocks]),
         down_samples=ints([1 if one.behavior else one.down_samples for one in blocks]),
         window_us=ints([max(pair) for pair in zip(up_window, down_window, strict=True)]),
@@ -237,9 +236,14 @@ def compile_blocks(services: Sequence[tuple[str, ScalingBlock]]) -> BlockTable:
         up_percent=np.array([one.up_step.percent for one in blocks], np.bool_),
         down_percent=np.array([one.down_step.percent for one in blocks], np.bool_),
         with_behavior=np.array([one is not None for one in behaved], np.bool_),
-        up_tolerance=np.array([0.0 if one is None else one.up.tolerance for one in behaved], np.float64),
-        down_tolerance=np.array([0.0 if one is None else one.down.tolerance for one in behaved], np.float64),
+        upper_edge=np.array(
+            [one.behavior.up.tolerance if one.behavior else one.deadband for one in blocks], np.float64
+        ),
+        lower_edge=np.array(
+            [one.behavior.down.tolerance if one.behavior else one.deadband for one in blocks], np.float64
+        ),
         activation=np.array([one.activation for one in blocks], np.float64),
+        sleeps=np.array([one.min == 0 and one.activation > 0 for one in blocks], np.bool_),
         warmup_us=ints([round(one.warmup_s * 1e6) for one in blocks]),
         costed=np.array([one.cost is not None for one in blocks], np.bool_),
         pair_row=ints(rows),
@@ -264,7 +268,8 @@ def ceil_exact(quotient: Floats) -> Ints:
 
     Floating error must not add a replica: 3 x 60 / 60 is 3.  What is larger than any count is simply large.
     """
-    bounded = np.minimum(np.maximum(np.nan_to_num(quotient, nan=0.0, posinf=BIG, neginf=0.0), 0.0), float(BIG))
+    bounded = np.fmax(quotient, 0.0)  # which passes over NaN
+    np.minimum(bounded, float(BIG), out=bounded)
     nearest = np.rint(bounded)
     distance = np.abs(bounded - nearest)
     result: Ints = np.ceil(bounded).astype(np.int64)

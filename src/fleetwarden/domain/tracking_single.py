@@ -101,9 +101,8 @@ class Single:
         self._low, self._high = int(table.low[0]), int(table.high[0])
         behaved = bool(table.with_behavior[0])
         self._behaved = behaved
-        deadband = float(table.deadband[0])
-        self._upper = 1.0 + (float(table.up_tolerance[0]) if behaved else deadband)
-        self._lower = 1.0 - (float(table.down_tolerance[0]) if behaved else deadband)
+        self._upper = 1.0 + float(table.upper_edge[0])
+        self._lower = 1.0 - float(table.lower_edge[0])
         self._activation = float(table.activation[0])
         self._sleeps = self._low == 0 and self._activation > 0
         self._up_samples, self._down_samples = int(table.up_samples[0]), int(table.down_samples[0])

@@ -101,9 +101,11 @@ def create_app(
         plane=served, on_shutdown=on_shutdown, body_limit_bytes=body_limit_bytes, body_timeout_s=body_timeout_s
     )
     app.state.sessions = Sessions(served.clock)
+    # First, since routes are tried in turn and this one is asked most.  A signature may stand for a token: it asks by
+    # itself.
+    app.include_router(events.router, prefix=PREFIX)
     for router in API:
         app.include_router(router, prefix=PREFIX, dependencies=[Depends(caller_of)])
-    app.include_router(events.router, prefix=PREFIX)  # a signature may stand for a token: it asks by itself
     app.include_router(probes.router)
     app.include_router(metrics.router)
     app.include_router(page.router)

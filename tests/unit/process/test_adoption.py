@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import msgspec
@@ -165,10 +166,18 @@ def edit(yard: Yard, service: Service, **fields: object) -> None:
 
 
 def strangers(yard: Yard) -> tuple[Yard, int]:
-    """A process that another fleet owns."""
+    """A process that another fleet owns.  Whatever starts from here on starts in a later tick of the kernel's clock."""
     (yard.folder / "other").mkdir()
     other = Yard(yard.folder / "other")
-    return other, pid_of(other.start(other.service("stranger")))
+    pid = pid_of(other.start(other.service("stranger")))
+    began = starttime(pid)
+    eventually(lambda: time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK") > began + 1)
+    return other, pid
+
+
+def starttime(pid: int) -> int:
+    """In ticks since boot (proc(5), field 22 of stat)."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[19])
 
 
 @pytest.mark.parametrize("kind", [Kind.STOP, Kind.RESTART, Kind.SCALE])
