@@ -21,8 +21,11 @@ HISTORIES_MAX = 400
 BEGIN_AT = {
     "PolicyBesideCommit1": 31,
     "NoFreezeAtCommit1": 97,
-    "FilesBesideTransactions": 165,
-    "NoLeaseAtCommit1": 18,
+    "FilesBesideTransactions": 270,
+    "NoLeaseAtCommit1": 169,
+    "NoLeaseAtCommit2": 119,
+    "NoPauses": 149,
+    "RejectedRuns": 34,
     "NotNeededAnyMore": 183,
     "NoStartWindow": 25,
     "NoFreezeFileBeforeTheCall": 31,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fleetwarden.app.autoscaling import patience_of
 from fleetwarden.app.parts import Parts
 from fleetwarden.controllers import deploy_watch
 from fleetwarden.controllers.deploy_watch import DeployWatches, Terms
@@ -28,7 +29,14 @@ class Watching:
             parts.configuration,
             parts.sightings,
             parts.gate,
-            IntentDesk(parts.store, parts.configuration, parts.wakes, parts.gate.texts, skew_s=settings.ledger_skew_s),
+            IntentDesk(
+                parts.store,
+                parts.configuration,
+                parts.wakes,
+                parts.gate.texts,
+                skew_s=settings.ledger_skew_s,
+                patience=patience_of(settings),
+            ),
             acting=parts.acting,
             refusal=parts.refusal,
         )

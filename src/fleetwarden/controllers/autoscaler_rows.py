@@ -192,7 +192,7 @@ class Rows:
             )  # fmt: skip
             if state[0] == Reason.NO_NEWS.code and name in self._known:
                 continue  # between samples, what the last one said still stands
-            if self._known.get(name) != state:
+            if self._known.get(name) != state or (before is not None and _said_otherwise(before, told, row)):
                 one = told.of(name)
                 assert one is not None
                 fresh.append(_row(one, state, told.used(row)))
@@ -226,6 +226,15 @@ def _differing(before: Told, now: Told) -> list[int]:
     )
     answered = {now.table.index[name] for name in (*before.puts, *now.puts, *before.wanting, *now.wanting)}
     return sorted({*map(int, np.flatnonzero(differs)), *answered})
+
+
+def _said_otherwise(before: Told, now: Told, row: int) -> bool:
+    """Whether the word is the same and another reason is behind it, so that what is told of it is another."""
+    was = row if before.table is now.table else before.table.index.get(now.table.names[row])
+    if was is None:
+        return False
+    old, new = int(before.verdicts.reason[was]), int(now.verdicts.reason[row])
+    return old != new and Reason(old).code == Reason(new).code == now.code(row)
 
 
 def _row(one: ServiceEvaluation, state: tuple[str, int, int, int], used: Mapping[str, Micros]) -> AutoscaleRow:

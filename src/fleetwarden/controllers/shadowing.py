@@ -33,6 +33,7 @@ CHUNK: Final = 500  # services that are written in one transaction
 SILENCE_MAX: Micros = 900 * SECOND  # a longer time without an evaluation belongs to no run
 
 _REASONS = {one.code: int(one) for one in Reason}
+_ALIKE = np.array([_REASONS[one.code] for one in Reason], np.int64)  # two reasons may share a word: then one number
 _Verdict = tuple[int, int, int, int]  # current, desired, raw, reason
 
 
@@ -154,7 +155,7 @@ class Shadowing:
         """This tick's verdicts of the rows in shadow: current, desired, raw, reason."""
         rows = self._rows
         found: Ints = np.stack(
-            [columns.current[rows], verdicts.desired[rows], verdicts.raw[rows], verdicts.reason[rows].astype(np.int64)]
+            [columns.current[rows], verdicts.desired[rows], verdicts.raw[rows], _ALIKE[verdicts.reason[rows]]]
         )
         moving = (found[3] <= Reason.SCALE_DOWN) & table.with_behavior[rows]
         for place in np.flatnonzero(moving):

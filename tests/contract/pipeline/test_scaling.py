@@ -369,6 +369,11 @@ def test_what_is_to_be_stopped_is_not_evaluated(bench: Bench) -> None:
     assert told is not None
     assert (told.code, told.reason, world.intents()) == ("skip_override", "it is to be stopped", [])
     assert world.autoscaler.counts["skip_override"] == 1
+    world.declare(scaled())
+    override(bench, 3)
+    world.tick()
+    row = bench.store.read(lambda tx: tx.autoscale_rows.all())["web"]  # what every other plane tells
+    assert (row.reason, "is held by" in row.words) == ("skip_override", True)
 
 
 @pytest.mark.req("AUT-18", "AUT-1")

@@ -10,7 +10,7 @@ import pytest
 
 from fleetwarden.controllers.shadowing import last_seen, prune
 from fleetwarden.domain.errors import StoreUnavailable
-from fleetwarden.domain.fleet import Mode
+from fleetwarden.domain.fleet import DesiredState, Mode
 from fleetwarden.domain.located import located
 from fleetwarden.domain.scaling import read_block
 from fleetwarden.domain.scaling_block import ScalingBlock
@@ -112,6 +112,15 @@ def test_a_tick_that_says_nothing_new_writes_nothing_but_a_mark_every_few_minute
     assert watched.written.count("shadow") == 2
     assert len(runs(timed)) == 1
     assert runs(timed, "api") == []  # native and live: not in shadow
+
+
+@pytest.mark.req("ASC-19", "AUT-12")
+def test_another_life_goes_on_with_the_run_of_what_is_to_be_stopped(timed: Bench) -> None:
+    world = Scaling(timed, observed(desired=DesiredState.STOPPED))
+    for _ in range(2):
+        world.tick()
+        world.restart()
+    assert [one.reason for one in runs(timed)] == ["skip_override"]
 
 
 @pytest.mark.req("ASC-19")
