@@ -111,7 +111,8 @@ class DefinedSignals:
                 for one in old:
                     one.close()
             if name not in self._known:
-                self._known[name] = PrometheusSource(document.sources[name], self._folder)
+                spec, among = document.sources[name], len(document.sources)
+                self._known[name] = PrometheusSource(spec, self._folder, among=among)
             return self._known[name]
 
 

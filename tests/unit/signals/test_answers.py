@@ -224,6 +224,20 @@ def test_a_source_that_hangs_on_many_questions_keeps_no_other_one_waiting(monkey
 
 
 @pytest.mark.req("SGP-3")
+@pytest.mark.parametrize(("among", "slots", "queries"), [(1, 4, 64), (2, 2, 32), (4, 1, 16), (9, 1, 16)])
+def test_sources_share_what_a_process_may_ask(among: int, slots: int, queries: int) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        source = PrometheusSource(SourceSpec(name=f"of{among}", url=url), Path(), among=among)
+        begun = source.begin({Pair(service=f"s{n}", signal="jobs"): definition(name=f"jobs{n}") for n in range(80)})
+        threads = [one for one in threading.enumerate() if one.name.startswith(f"signals-of{among}-")]
+        assert (len(threads), len(begun.futures), len(begun.answers)) == (slots, queries, 80 - queries)
+        source.close()
+
+
+@pytest.mark.req("SGP-3")
 def test_threads_of_a_source_that_is_closed_end() -> None:
     asked = Askers("closing")
     assert [one.result() for one in asked.ask([lambda: 1, lambda: 2])] == [1, 2]

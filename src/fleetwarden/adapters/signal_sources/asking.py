@@ -1,4 +1,4 @@
-"""Daemon threads that ask: at most four for each source, begun when it is asked first.
+"""Daemon threads that ask: at most four, which the sources of a deployment share out; begun when one is asked first.
 
 A transport may hang in ways that no time-out of its own ends.  Here a call that hangs keeps a slot of its own source
 and nothing else: the batch that waited for it goes on without it, no other source waits behind it, and the process can
@@ -20,10 +20,11 @@ SLOTS = 4
 
 
 class Askers:
-    """One source's: at most SLOTS of its calls are in flight.  `name`: of its threads."""
+    """One source's: at most `slots` of its calls are in flight (1 to SLOTS).  `name`: of its threads."""
 
-    def __init__(self, name: str = "") -> None:
+    def __init__(self, name: str = "", slots: int = SLOTS) -> None:
         self._name = name
+        self._slots = max(1, min(slots, SLOTS))
         self._jobs: queue.SimpleQueue[tuple[Future[object], Callable[[], object]] | None] = queue.SimpleQueue()
         self._lock = Lock()
         self._started = False
@@ -32,7 +33,7 @@ class Askers:
         """Begin these calls, in order, as slots become free.  A cancelled one that has not begun never begins."""
         with self._lock:
             if not self._started:
-                for number in range(SLOTS):
+                for number in range(self._slots):
                     Thread(target=self._serve, name=f"signals-{self._name}-{number}", daemon=True).start()
                 self._started = True
         futures: list[Future[T]] = []
@@ -46,7 +47,7 @@ class Askers:
         """Let the threads end: those that are free now, one that hangs when its call is over."""
         with self._lock:
             started, self._started = self._started, False
-        for _ in range(SLOTS if started else 0):
+        for _ in range(self._slots if started else 0):
             self._jobs.put(None)
 
     def _serve(self) -> None:

@@ -21,7 +21,7 @@ import httpx2
 import msgspec
 import structlog
 
-from fleetwarden.adapters.signal_sources.asking import Askers
+from fleetwarden.adapters.signal_sources.asking import SLOTS, Askers
 from fleetwarden.domain.errors import Retryable
 from fleetwarden.domain.identifiers import SECOND
 from fleetwarden.domain.scaling import SIGNALS_MAX
@@ -96,15 +96,17 @@ def expression(definition: Definition, *, counted: bool = False) -> str:
 
 
 class PrometheusSource:
-    """One server.  `folder`: where its files of secrets lie."""
+    """One server.  `folder`: where its files of secrets lie.  `among`: how many servers share the process's calls in
+    flight and the queries of a batch, at least 1; one that hangs keeps its own share and no more."""
 
-    def __init__(self, spec: SourceSpec, folder: Path) -> None:
+    def __init__(self, spec: SourceSpec, folder: Path, *, among: int = 1) -> None:
         self.name = spec.name
+        self._queries = max(SIGNALS_MAX, QUERIES_MAX // among)  # all signals of one service fit into one batch
         self._spec = spec
         self._folder = folder
         self._lock = Lock()
         self._turn = 0
-        self._askers = Askers(spec.name)
+        self._askers = Askers(spec.name, SLOTS // among)
         self._client: httpx2.Client | None = None
         self._client_of: tuple[Any, ...] = ()
 
@@ -122,7 +124,7 @@ class PrometheusSource:
         chosen = self._rotated(names)
         for name in names:
             if name not in chosen:
-                reason = f"{len(names)} queries are more than the {QUERIES_MAX} of one batch: its turn comes"
+                reason = f"{len(names)} queries are more than the {self._queries} of one batch: its turn comes"
                 none = {pair: _none(pair, SampleFault.NOT_ASKED, reason, self.name) for pair in wanted[name][1]}
                 begun.answers |= none
         calls = self._askers.ask([self._asking(wanted[name][0]) for name in chosen])
@@ -150,17 +152,17 @@ class PrometheusSource:
             client.close()
 
     def _rotated(self, names: Sequence[str]) -> list[str]:
-        """At most QUERIES_MAX of them, each in its turn.
+        """At most as many as this source's share of a batch, each in its turn.
 
         They come in the order of services, and batches overlap, so that all signals of one service meet in some batch:
         one that is not asked for keeps its service from shrinking.
         """
-        if len(names) <= QUERIES_MAX:
+        if len(names) <= self._queries:
             return list(names)
         with self._lock:
             first = self._turn % len(names)
-            self._turn = first + QUERIES_MAX - SIGNALS_MAX
-        return [names[(first + n) % len(names)] for n in range(QUERIES_MAX)]
+            self._turn = first + max(1, self._queries - SIGNALS_MAX)
+        return [names[(first + n) % len(names)] for n in range(self._queries)]
 
     def _asking(self, definition: Definition) -> Any:
         counted = definition.aggregation is Aggregation.PER_REPLICA or not definition.series_vary
