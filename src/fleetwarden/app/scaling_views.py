@@ -18,6 +18,7 @@ from fleetwarden.domain.lifecycles import IntentState
 from fleetwarden.domain.scaling import NATIVE
 from fleetwarden.domain.signal_authority import Rejection
 from fleetwarden.domain.signals import Definition
+from fleetwarden.domain.tracking_columns import Reason
 from fleetwarden.domain.unit_check import declared_problem
 from fleetwarden.ports.autoscale_rows import AutoscaleRow
 from fleetwarden.ports.intents import IntentRow
@@ -126,6 +127,7 @@ def evaluation_view(one: ServiceEvaluation) -> views.Item:
         "needed": one.needed,
         "until": rfc3339(one.until),
         "intent": one.intent or None,
+        "observe_only": one.code == Reason.EXTERNAL.code,
         "signals": [dict(signal) for signal in one.signals],
         "limits": dict(one.limits),
     }
@@ -145,6 +147,7 @@ def _row_view(row: AutoscaleRow) -> views.Item:
         "needed": 0,
         "until": rfc3339(row.until),
         "intent": None,
+        "observe_only": row.reason == Reason.EXTERNAL.code,
         "signals": list(numbers.get("signals", ())),
         "limits": dict(numbers.get("limits", {})),
     }

@@ -47,7 +47,8 @@ class Intent(BaseModel):
 
 
 class Evaluation(BaseModel):
-    """Where a service stood at the autoscaler's last tick."""
+    """Where a service stood at the autoscaler's last tick.  `observe_only`: another controller writes its count, or its
+    mode is observe: nothing is carried out."""
 
     at: Time
     code: str
@@ -60,5 +61,6 @@ class Evaluation(BaseModel):
     needed: int
     until: Time | None
     intent: str | None
+    observe_only: bool
     signals: list[Json]
     limits: Json

@@ -11,6 +11,7 @@ import pytest
 
 import fleetwarden.controllers.autoscaler as autoscaler_module
 from fleetwarden.adapters.files.yaml_tree import parse
+from fleetwarden.app.scaling_views import evaluation_view
 from fleetwarden.controllers.autoscaler import CADENCE
 from fleetwarden.controllers.autoscaler_wishes import Mover, Movers
 from fleetwarden.controllers.gate import Answer as GateAnswer
@@ -372,11 +373,14 @@ def test_what_is_to_be_stopped_is_not_evaluated(bench: Bench) -> None:
     world.declare(scaled())
     override(bench, 3)
     world.tick()
+    told = world.autoscaler.standing("web")
+    assert told is not None
+    assert evaluation_view(told)["observe_only"] is False
     row = bench.store.read(lambda tx: tx.autoscale_rows.all())["web"]  # what every other plane tells
     assert (row.reason, "is held by" in row.words) == ("skip_override", True)
 
 
-@pytest.mark.req("AUT-18", "AUT-1")
+@pytest.mark.req("AUT-18", "AUT-1", "CON-14")
 @pytest.mark.parametrize("mode", ["external_hpa", "external_keda"])
 def test_where_another_controller_writes_the_count_it_is_only_evaluated(bench: Bench, mode: str) -> None:
     world = Scaling(bench, scaled(controller_mode=mode))
@@ -386,6 +390,7 @@ def test_where_another_controller_writes_the_count_it_is_only_evaluated(bench: B
     told = world.autoscaler.standing("web")
     assert told is not None
     assert (told.code, told.raw, world.intents(), bench.records()) == ("external", 10, [], [])
+    assert evaluation_view(told)["observe_only"] is True
     bench.substrate.crash("web", 0)
     bench.settle_down()
     assert [one.request.kind for one in bench.records()] == ["restart_service"]
