@@ -324,7 +324,7 @@ def simulated_already(tx: Tx, configuration: Configuration, request: ActionReque
 def busy_reason(tx: Tx, request: ActionRequest) -> str | None:
     """Why nothing may be authorised for this target now: an open record, or a call that may still land."""
     if request.kind not in ACTUATED_KINDS:
-        return None
+        return None  # somebody else's own kinds are asked this when they are claimed
     if (record := tx.outbox.open_of(request.target)) is not None:
         return f"{record.id} ({record.request.kind}) of {request.target} is {_words(record)}"
     return held_until(tx, request.target)
