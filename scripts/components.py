@@ -42,6 +42,16 @@ def postgresql_binaries() -> Path | None:
     return Path(on_path).resolve().parent if on_path else None
 
 
+def network_namespaces() -> Path | None:
+    """The `ip` command, where this process may make network namespaces with it."""
+    found, unshare = _on_path("ip"), _on_path("unshare")
+    if found is None or unshare is None or os.geteuid() != 0:
+        return None
+    return (
+        found if subprocess.run([unshare, "--net", "true"], capture_output=True, check=False).returncode == 0 else None
+    )
+
+
 def _on_path(name: str) -> Path | None:
     found = shutil.which(name)
     return None if found is None else Path(found)
@@ -63,6 +73,13 @@ COMPONENTS = {
             packages=("prometheus",),
             elsewhere="prometheus 2.42 or newer on PATH",
             find=lambda: _on_path("prometheus"),
+        ),
+        Component(
+            name="namespaces",
+            used_for="planes on hosts of their own, as network namespaces",
+            packages=("iproute2",),
+            elsewhere="ip (iproute2) on PATH and the right to make network namespaces, which root has",
+            find=network_namespaces,
         ),
         Component(
             name="alertmanager",

@@ -118,8 +118,11 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def cluster() -> Iterator[Cluster]:
-    """Start a server and end it, by its process id, when the block is left."""
+def cluster(beside: str = "", trusted: str = "") -> Iterator[Cluster]:
+    """Start a server and end it, by its process id, when the block is left.
+
+    `beside`: another address to listen on, and `trusted`: the network from which that one is asked.
+    """
     binaries = COMPONENTS["postgresql"].find()
     if binaries is None:
         raise RuntimeError(COMPONENTS["postgresql"].how_to_get)
@@ -127,6 +130,11 @@ def cluster() -> Iterator[Cluster]:
     try:
         account = _account(folder)
         _initialise(binaries, folder, account)
+        if beside:
+            with (folder / "data" / "postgresql.conf").open("a") as file:
+                file.write(f"listen_addresses = '127.0.0.1,{beside}'\n")
+            with (folder / "data" / "pg_hba.conf").open("a") as file:
+                file.write(f"host all all {trusted} trust\n")
         port = _free_port()
 
         def start() -> subprocess.Popen[bytes]:

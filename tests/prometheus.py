@@ -10,14 +10,25 @@ import subprocess
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import pytest
+
 from scripts.components import COMPONENTS
 
 _START_S_MAX = 60.0
+PATIENCE_S = 60.0
+
+
+def eventually(holds: Callable[[], bool], what: str = "it did not happen") -> None:
+    """Wait for what real servers bring about in their own time."""
+    until = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < until, what
+        time.sleep(0.05)
 
 
 def free_port() -> int:
@@ -96,3 +107,11 @@ def _answers(url: str) -> bool:
             return int(answer.status) == 200
     except OSError:
         return False
+
+
+@pytest.fixture
+def exporter() -> Iterator[Exporter]:
+    """Something to scrape, for one test."""
+    made = Exporter()
+    yield made
+    made.close()

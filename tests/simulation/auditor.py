@@ -134,6 +134,10 @@ class Auditor:
     def _on_other(self, event: Event) -> None:
         self.wishes.on_other(event.data["target"], event.step)
 
+    def _on_revived(self, event: Event) -> None:
+        if not event.data["key"]:  # one that somebody else started: what began it anew cannot be told from us
+            self.wishes.on_revived(event.data["target"], event.step)
+
     def _on_foreign_changes(self, event: Event) -> None:
         self.wishes.on_change(event.what, dict(event.data))
 

@@ -29,6 +29,10 @@ class WishesAuditor:
         self._touches[target] += 1
         self._last[target] = step
 
+    def on_revived(self, target: str, step: int) -> None:
+        """An instance that carries no key came back by itself: nobody set anything, and it has another identity."""
+        self._last[target] = step
+
     def touched_since(self, target: str, step: int) -> bool:
         """Whether somebody else touched it after that step."""
         return self._last.get(target, -1) > step

@@ -298,7 +298,7 @@ class History:
             for index in slots:
                 substrate.crash(name, index)
         elif what in ("crash", "revive", "sicken", "heal") and slots:
-            getattr(substrate, what)(name, rng.choice(slots))
+            self._one_instance(substrate, what, name, rng.choice(slots))
         elif what == "hide":
             substrate.hidden.add(name)
         elif what == "show":
@@ -314,6 +314,10 @@ class History:
             substrate.failing = "connection refused"
         if rng.random() < 0.7:
             self.wake()
+
+    def _one_instance(self, substrate: FakeSubstrate, what: str, name: str, index: int) -> None:
+        if getattr(substrate, what)(name, index) and what == "revive":
+            self.journal.event("revived", target=name, key=substrate._state(name).slots[index].key)
 
     def wake(self) -> None:
         """Somebody noticed, as a push observer does: the reconcilers look."""

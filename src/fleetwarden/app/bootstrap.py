@@ -385,7 +385,7 @@ class Plane:
             self.loop.states,
             facts,
             self._substrates.unmanaged,
-            lambda: self.messages.warnings() + ([] if shared is None else shared.warnings(evidence_age_s(settings))),
+            lambda: self.remedies.warnings() + ([] if shared is None else shared.warnings(evidence_age_s(settings))),
             scaling=self.autoscaling.views,
         )
         self.metrics = Metrics(

@@ -14,7 +14,9 @@ from pathlib import Path
 
 from fleetwarden.adapters.files.events import EVENTS, EventsFile
 from fleetwarden.adapters.files.notify import NOTIFY
+from fleetwarden.adapters.files.playbooks import PLAYBOOKS
 from fleetwarden.adapters.files.signals import SIGNALS, SignalsFile
+from fleetwarden.app.checking import check_playbooks
 from fleetwarden.app.checking_notify import check_notify
 from fleetwarden.app.diagnosis import Finding, Level, examine_store, store_unreachable
 from fleetwarden.app.offline import configuration_of
@@ -50,7 +52,7 @@ def examine_here(config_dir: Path | None, environ: Mapping[str, str]) -> LocalEx
         hint = error.hint or "docs/reference/settings.md lists them all"
         found = [Finding(check="settings", level="error", told=one, hint=hint) for one in problems]
         return LocalExamination(found, None, None)
-    looks = (_settings, _configuration, _signals, _events, _notify, _folder)
+    looks = (_settings, _configuration, _signals, _events, _playbooks, _notify, _folder)
     found = [one for look in looks for one in look(settings)]
     try:
         running = running_plane(settings)
@@ -103,6 +105,18 @@ def _signals(settings: Settings) -> list[Finding]:
     known = len(file.current().definitions)
     told = "1 signal is declared" if known == 1 else f"{known} signals are declared"
     return found or [Finding(check="signals", level="ok", told=told)]
+
+
+def _playbooks(settings: Settings) -> list[Finding]:
+    """What answers events; nothing where there is no such file."""
+    file = settings.config_dir / PLAYBOOKS
+    if not file.exists():
+        return []
+    told = check_playbooks(file)
+    hint = "correct it; until then a running plane keeps the last good one, and a new one has the shipped ones only"
+    found = [Finding(check="playbooks", level="error", told=str(one), hint=hint) for one in told.problems]
+    number = "1 playbook is" if told.number == 1 else f"{told.number} playbooks are"
+    return found or [Finding(check="playbooks", level="ok", told=f"{number} declared")]
 
 
 def _notify(settings: Settings) -> list[Finding]:

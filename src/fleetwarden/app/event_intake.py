@@ -3,7 +3,7 @@ long it is kept.  Nothing is decided here."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from fleetwarden.adapters.files.events import EventsFile
 from fleetwarden.adapters.ingress.polling import PolledSources
@@ -16,7 +16,6 @@ from fleetwarden.controllers.event_keeping import CADENCE as KEEPING
 from fleetwarden.controllers.event_keeping import EventKeeping
 from fleetwarden.controllers.event_placing import EventPlacing
 from fleetwarden.controllers.loop import Subscription
-from fleetwarden.controllers.worker import Handler
 from fleetwarden.domain.identifiers import SECOND
 from fleetwarden.ports.events import Receipt
 from fleetwarden.ports.stores import Tx
@@ -53,10 +52,6 @@ class EventIntake:
             kept=settings.fleet_events_kept_days * DAY_S * SECOND,
             events_max=settings.fleet_events_max,
         )
-
-    def handlers(self) -> Mapping[str, Handler]:
-        """Who does a step, by the kind of work."""
-        return {}
 
     def subscriptions(self) -> Sequence[Subscription]:
         """What runs."""

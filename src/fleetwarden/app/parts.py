@@ -8,16 +8,13 @@ from __future__ import annotations
 from typing import Protocol
 
 from fleetwarden.app.settings import Settings
-from fleetwarden.controllers.approvals import ApprovalDesk
 from fleetwarden.controllers.gate import Gate
 from fleetwarden.controllers.loop import Loop
 from fleetwarden.controllers.push import Push
 from fleetwarden.controllers.readiness import Readiness
 from fleetwarden.controllers.reconciler import Reconciler
-from fleetwarden.controllers.recovery import Recovery
 from fleetwarden.controllers.restraint import Restraint
 from fleetwarden.controllers.sightings import Sightings
-from fleetwarden.controllers.supervision import Supervision
 from fleetwarden.controllers.wakes import Wakes
 from fleetwarden.domain.actions import ActionRequest
 from fleetwarden.domain.fleet import Service
@@ -41,11 +38,8 @@ class Parts(Protocol):
     store: Store
     configuration: ConfigurationSource
     sightings: Sightings
-    supervision: Supervision
     readiness: Readiness
     gate: Gate
-    desk: ApprovalDesk
-    recovery: Recovery
     restraint: Restraint
     wakes: Wakes
     provider: ScalingSignalProvider

@@ -11,7 +11,7 @@ from threading import Lock
 
 import msgspec
 
-from fleetwarden.adapters.files.playbooks import PlaybooksFile
+from fleetwarden.adapters.files.playbooks import PLAYBOOKS, PlaybooksFile
 from fleetwarden.app.identity import Caller, Role, require
 from fleetwarden.app.parts import Parts
 from fleetwarden.controllers.playbook_steps import PlaybookSteps
@@ -35,7 +35,7 @@ def register_playbook(
     """Answer critical and error events with a playbook of your own, in every plane that this process builds after it.
 
     `on`: `source:severity` or a source, one or several; the default playbook runs first all the same.  `playbook`: a
-    list of steps, or a function of the stored event, what was seen (None: look with a confirm step) and what this
+    list of steps, or a function of the stored event, what was last seen of its service (None: nothing) and what this
     playbook did so far, which returns the next step or `End`; it must be pure, since it is asked again after a crash.
     `services`: globs of names, none for all.  Of several that answer an event the first registered one does, and all of
     them come before `playbooks.yml`.  Raises Misconfigured.
@@ -105,6 +105,10 @@ class Playbooks:
     def handlers(self) -> Mapping[str, Handler]:
         """Who does a step, by the kind of work."""
         return {TRIAGE: self._handler}
+
+    def warnings(self) -> list[str]:
+        """What an operator should know: a newer file that is not in force."""
+        return [f"{PLAYBOOKS} is rejected, the last good one stays in force: {one}" for one in self.file.problems]
 
     def listed(self, caller: Caller) -> dict[str, JsonValue]:
         """`{items: [{name, on, class, services, steps, where}], problems}`: this deployment's, then shipped ones."""

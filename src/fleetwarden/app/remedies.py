@@ -43,12 +43,16 @@ class Remedies:
 
     def handlers(self) -> Mapping[str, Handler]:
         """Who does a step, by the kind of work; the steps of watches have a pass of their own."""
-        return {**self.events.handlers(), **self.playbooks.handlers()}
+        return self.playbooks.handlers()
 
     def subscriptions(self) -> Sequence[Subscription]:
         """What runs."""
         parts = (self.watching, self.telling, self.events, self.outside)
         return [one for part in parts for one in part.subscriptions()]
+
+    def warnings(self) -> list[str]:
+        """What an operator should know of the files that are read here."""
+        return [*self.telling.views.warnings(), *self.playbooks.warnings()]
 
     def refresh(self) -> bool:
         """Look again at the files that are read here; returns whether what is in force changed."""

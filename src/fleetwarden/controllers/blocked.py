@@ -16,7 +16,7 @@ import msgspec
 
 from fleetwarden.controllers.gate import Answer
 from fleetwarden.controllers.reconciler import Standing
-from fleetwarden.controllers.restraint import BACKING_OFF
+from fleetwarden.controllers.restraint import BACKING_OFF, REJECTED
 from fleetwarden.domain.actions import LeaseFence
 from fleetwarden.domain.fleet import DesiredState, Mode, ObservedService, Service, ServiceStatus
 from fleetwarden.domain.identifiers import SECOND, Micros, rfc3339
@@ -39,6 +39,8 @@ _HELD_UP = frozenset(
         Answer.QUEUED.value,
         Answer.WAITING.value,
         BACKING_OFF,
+        REJECTED,
+        "version_quarantined",
         "waits_for",
         "refused",
         "not_ready",
@@ -211,6 +213,10 @@ def _release(tx: Tx, row: BlockedRow, standing: Standing) -> str:
         return "remove the FREEZE file"
     if "frozen" in standing.reason:
         return "fleetwarden freeze off"
+    if "a storm since" in standing.reason:
+        return "fleetwarden storm clear --reason …"
+    if code == "version_quarantined":
+        return f"fleetwarden quarantine clear {name} --reason …"
     if code == Answer.BUSY.value:
         record = tx.outbox.open_of(name)
         return "fleetwarden recover list" if record is None else f"fleetwarden recover settle {record.id} --as …"
@@ -218,7 +224,7 @@ def _release(tx: Tx, row: BlockedRow, standing: Standing) -> str:
         return "fleetwarden doctor"
     if "forbidden" in standing.reason:
         return f"fleetwarden policy explain {standing.kind} {name}"
-    if code in (Answer.DENIED.value, Answer.REPEATED.value, BACKING_OFF) and standing.kind:
+    if code in (Answer.DENIED.value, Answer.REPEATED.value, BACKING_OFF, REJECTED) and standing.kind:
         return f"fleetwarden action propose {standing.kind} {name} --reason …"
     return f"fleetwarden explain {name}"
 

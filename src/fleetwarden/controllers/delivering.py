@@ -171,7 +171,7 @@ def message_of(delivery: Delivery, sender: str) -> Message:
     ]
     beyond = delivery.count - sum(one.count for one in delivery.lines)
     if beyond:
-        lines.append(f"and {beyond} more notices: fleetwarden decisions list, fleetwarden status")
+        lines.append(f"and {beyond} more notices: fleetwarden journal list --kind notice")
     lines.append(f"-- fleetwarden on {sender}, message {delivery.id}")
     title = f"[{delivery.severity}] {about}{_short(first.summary)[:200]}{more}"
     return Message(severity=delivery.severity, title=title, body="\n".join(lines))

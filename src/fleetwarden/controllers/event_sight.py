@@ -2,9 +2,9 @@
 
 An alert counts as evidence as of its last delivery, and only as long as other evidence would.  Any direct observation
 outranks it, whatever it says: an alert that fired twenty minutes ago must not outvote a probe.  Where an observer is
-there and does not answer, events do not take its place.  Alerts are told apart by
-their fingerprints: one that ended does not end another.  Events know no counts and no versions, so what they say
-is never evidence of those; `Look.told` keeps it apart for that reason.
+there and does not answer, events do not take its place.  Alerts are told apart by their fingerprints: one that ended
+does not end another.  Events know no counts and no versions, so what they say is never evidence of those; `Look.told`
+keeps it apart for that reason.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Final
 from fleetwarden.domain.events import AlertState
 from fleetwarden.domain.fleet import ObservedService, Service, ServiceStatus
 from fleetwarden.domain.identifiers import SECOND, Micros
+from fleetwarden.domain.playbooks import FLAP_WINDOW
 from fleetwarden.ports.stores import Tx
 
-__all__ = ["FLAP_WINDOW", "SOURCE", "told_by_events"]
+__all__ = ["SOURCE", "told_by_events"]
 
 SOURCE: Final = "events"
-FLAP_WINDOW: Final[Micros] = 1800 * SECOND
 
 
 def told_by_events(tx: Tx, services: Sequence[Service], since: Micros) -> Mapping[str, ObservedService]:

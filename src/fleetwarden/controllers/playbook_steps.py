@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fleetwarden.controllers.dependencies import dependencies_of
 from fleetwarden.controllers.escalating import escalate_to_people
 from fleetwarden.controllers.gate import Admission, Answer, Gate, rule_on
 from fleetwarden.controllers.reconciler import request_for
@@ -18,13 +19,13 @@ from fleetwarden.controllers.sightings import Sightings
 from fleetwarden.controllers.wishes import as_asked
 from fleetwarden.domain.actions import ActionRequest, Evidence, Kind, Record, Source, Verdict
 from fleetwarden.domain.convergence import Need, Rest, converge, facts, identity
+from fleetwarden.domain.deploy_watch import WatchStatus
 from fleetwarden.domain.events import StoredEvent
 from fleetwarden.domain.fleet import Mode, ObservedService, Service
 from fleetwarden.domain.identifiers import JsonValue, parse_id, rfc3339
-from fleetwarden.domain.lifecycles import OPEN_RECORDS, OutboxState, WorkState
+from fleetwarden.domain.lifecycles import OPEN_RECORDS, OutboxState
 from fleetwarden.domain.playbooks import End, PlaybookStep, StepKind
 from fleetwarden.ports.configuration import Configuration, ConfigurationSource
-from fleetwarden.ports.pages import Page
 from fleetwarden.ports.stores import Store, Tx
 
 __all__ = ["Doing", "Outcome", "PlaybookSteps", "Wait"]
@@ -33,10 +34,8 @@ LOOK_FOR_S = 60.0  # without an answer, before a service counts as not to be con
 POLL_S = 5.0
 ACT_POLL_S = 1.0
 WATCH_POLL_S = 15.0
-WATCH_KIND = "deploy_watch"
-WATCHES_READ = 100
-_OVER = (WorkState.DONE, WorkState.DEAD)
-_AT_REST = frozenset({"as_declared", "follows_load", "starting", "scaled_to_zero", "count_not_ours"})
+REPLACED_MAX = 100  # watches that took each other's place: a chain of them ends
+_AT_REST = frozenset({"as_declared", "follows_load", "scaled_to_zero", "count_not_ours"})
 _LASTING = frozenset({"freeze", "storm"})  # denials that end by themselves: waited for, within the event's age
 
 
@@ -118,6 +117,10 @@ class PlaybookSteps:
         self._acting = acting
         self._unready = unready
 
+    def seen(self, service: str) -> ObservedService | None:
+        """What was last seen of it, for a playbook to read; a step looks for itself."""
+        return self._sightings.last().get(service)
+
     def take(self, doing: Doing, step: PlaybookStep) -> Outcome | Wait | End:
         """Do one step.  Raises StoreUnavailable, Fenced."""
         match step.kind:
@@ -151,6 +154,8 @@ class PlaybookSteps:
             return End(status="left_alone", reason=f"{doing.service} is no longer in the registry")
         need = converge(service, seen)
         if isinstance(need, Rest):
+            if need.code == "starting":
+                return Wait(seconds=POLL_S, reason=f"{doing.service} is {need.reason}")
             if need.code in ("unobserved", "unknown"):
                 if doing.waited_s < LOOK_FOR_S:
                     return Wait(seconds=POLL_S, reason=need.reason)
@@ -191,20 +196,20 @@ class PlaybookSteps:
         request = request_for(need, service, seen, key=key, source=Source.PLAYBOOK, by=doing.by, acting=self._acting)
         if (why := self._refusal(request, service)) is not None:
             return Outcome(word="refused", ok=False, detail={"reason": why})
-        if (wait := self._held(request, seen)) is not None:
+        if (wait := self._held(request, service, seen)) is not None:
             return wait
         [answer] = self._gate.admit([request], fence=None)
         return _answered(answer)
 
-    def _held(self, request: ActionRequest, seen: ObservedService) -> Wait | End | None:
+    def _held(self, request: ActionRequest, service: Service, seen: ObservedService) -> Wait | End | None:
         """What holds the reconciler holds a playbook: dependencies, failures in a row, a person's no, freezes."""
         files, file = self._configuration.current(), self._configuration.freeze_file()
+        needed = dependencies_of(service, files.last_good_fleet.services)
+        around = self._sightings.look(needed).seen if needed else {}
 
         def read(tx: Tx) -> Wait | End | None:
             configuration = as_asked(tx, files)
             fleet = configuration.last_good_fleet.services
-            last = self._sightings.last()
-            around = {name: last[name] for name in fleet[request.target].depends_on if name in last}
             held = self._restraint.one(tx, request, fleet, {**around, request.target: seen})
             if held is not None and held.code != "waits_for":
                 return End(status="left_alone", reason=held.reason)
@@ -235,7 +240,7 @@ class PlaybookSteps:
         action = doing.found(StepKind.ACT, "action")
         if not action:
             return Outcome(word="nothing_done", ok=False)
-        status = self._store.read(lambda tx: _watched(tx, doing.service, parse_id("X", action)))
+        status = self._store.read(lambda tx: _watched(tx, parse_id("X", action)))
         if status is None:
             return Wait(seconds=WATCH_POLL_S, reason=f"the watch over {action} is not over")
         return Outcome(word=status, ok=status == "success", detail={"action": action})
@@ -331,9 +336,16 @@ def _answered(answer: Admission) -> Outcome | Wait:
             return Wait(seconds=POLL_S, reason=answer.reason)
 
 
-def _watched(tx: Tx, service: str, action: int) -> str | None:
-    """What the watch over an action came to; None while it lasts.  No watch: nobody saw what became of it."""
-    for item in tx.work.list(Page(target=service, kind=WATCH_KIND, limit=WATCHES_READ)):
-        if item.payload.get("action") == action:
-            return str(item.result.get("status") or "unobserved") if item.state in _OVER else None
-    return "unobserved"
+def _watched(tx: Tx, action: int) -> str | None:
+    """What the watch over an action came to, or the one that took its place; None while it lasts.
+
+    Without a watch nobody saw what became of it.
+    """
+    watch = tx.watches.of_action(action)
+    for _ in range(REPLACED_MAX):
+        if watch is None or watch.status is not WatchStatus.REPLACED or watch.replaced_by is None:
+            break
+        watch = tx.watches.get(watch.replaced_by)
+    if watch is None:
+        return WatchStatus.UNOBSERVED.value
+    return None if watch.status is WatchStatus.RUNNING else watch.status.value

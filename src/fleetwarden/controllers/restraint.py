@@ -80,7 +80,7 @@ class Restraint:
             now=now,
             repaired=repairs(tx.outbox.in_state(*OPEN_RECORDS)),
             streaks=streaks,
-            rejected={(one.request.kind, one.request.target): one for one in refused},
+            rejected={one.digest: one for one in refused},
         )
 
     def _why(
@@ -98,7 +98,7 @@ class Restraint:
 
     def _rejected(self, request: ActionRequest, known: _Known) -> Held | None:
         """A person said no: the same is not asked of people again at once."""
-        refused = known.rejected.get((request.kind, request.target))
+        refused = known.rejected.get(request.digest())
         if refused is None or refused.ended_at is None:
             return None
         at = refused.ended_at + self._rejected_hold
@@ -122,4 +122,4 @@ class _Known(Record):
     now: Micros
     repaired: Mapping[str, OutboxRecord]
     streaks: Mapping[str, Sequence[Streak]]
-    rejected: Mapping[tuple[str, str], ActionApproval]
+    rejected: Mapping[str, ActionApproval]  # by the digest of the request

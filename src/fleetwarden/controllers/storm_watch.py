@@ -7,7 +7,7 @@ request: policy does, by what is open.  Opening pages once; closing says so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from threading import Lock
 
 import msgspec
@@ -15,14 +15,26 @@ import msgspec
 from fleetwarden.controllers.sightings import Look
 from fleetwarden.domain.actions import LeaseFence
 from fleetwarden.domain.fleet import Fleet, Service
-from fleetwarden.domain.identifiers import Micros
+from fleetwarden.domain.identifiers import JsonValue, Micros
 from fleetwarden.domain.lifecycles import OPEN_RECORDS
-from fleetwarden.domain.storm import FLEET, Breaker, Memory, Sickness, StormLimits, Storms, after_clear, sickness, step
+from fleetwarden.domain.storm import (
+    FLEET,
+    Breaker,
+    Memory,
+    Sickness,
+    StormLimits,
+    Storms,
+    after_clear,
+    group_scope,
+    sickness,
+    step,
+)
 from fleetwarden.ports.stores import Store, Tx
 
 __all__ = ["FACT", "StormWatch", "cleared", "known_storms", "read_storms", "scope_words"]
 
 FACT = "storms"
+INCIDENT = "storm"  # folds the notices of a storm into one message
 NAMES_TOLD = 5
 _CALM = Storms()
 
@@ -126,7 +138,7 @@ def _tell(tx: Tx, before: Storms, after: Storms) -> None:
             severity="critical",
             summary=f"storm: {told}. What controllers ask is denied until it is calm for 5 minutes, or: "
             "fleetwarden storm clear --reason …",
-            detail={"storm": sorted(opened)},
+            detail={"incident": INCIDENT, "storm": sorted(opened), **_group(opened)},
         )
     if closed := [scope for scope in before.open if scope not in after.open]:
         tx.journal.write(
@@ -134,8 +146,14 @@ def _tell(tx: Tx, before: Storms, after: Storms) -> None:
             actor="storm breaker",
             severity="info",
             summary=f"the storm is over ({', '.join(map(scope_words, closed))}): controllers repair again",
-            detail={"storm": closed},
+            detail={"incident": INCIDENT, "storm": closed, **_group(closed)},
         )
+
+
+def _group(scopes: Collection[str]) -> dict[str, JsonValue]:
+    """Whom it is routed to where it is about one group alone."""
+    only = next(iter(scopes)) if len(scopes) == 1 else FLEET
+    return {} if only == FLEET else {"group": only.removeprefix(group_scope(""))}
 
 
 def _words(scope: str, one: Breaker) -> str:

@@ -172,7 +172,7 @@ class Triage:
         if written is None:
             return End(status="failed", reason=f"the playbook {name} is not registered with this plane")
         try:
-            asked = written(event, None, taken)
+            asked = written(event, self._steps.seen(event.event.service or ""), taken)
         except Exception as error:  # a playbook may be anybody's code, and must not stop the others
             log.exception("playbook failed", playbook=name, about=event.id)
             return End(status="failed", reason=f"the playbook {name} raised {type(error).__name__}: {error}")

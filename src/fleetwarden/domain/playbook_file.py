@@ -23,6 +23,8 @@ WAIT_MAX_S = 3600.0
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 _KEY = re.compile(r"[a-z][a-z0-9_.-]{0,63}(:[a-z]+)?")
 _PLAIN = (StepKind.CONFIRM, StepKind.DECIDE, StepKind.ACT, StepKind.WATCH, StepKind.NOTIFY, StepKind.ESCALATE)
+_TOLD = (StepKind.NOTIFY, StepKind.ESCALATE)
+_AN = {StepKind.DECIDE: "a decide", StepKind.ACT: "an act"}
 _NEEDS = {StepKind.ACT: StepKind.DECIDE, StepKind.WATCH: StepKind.ACT}
 
 
@@ -101,7 +103,7 @@ def _steps(found: Findings, node: Node) -> tuple[PlaybookStep, ...]:
     known: set[StepKind] = set()
     for one, step in made:
         if (before := _NEEDS.get(step.kind)) is not None and before not in known:
-            found.problem(one, f"{step.kind}: comes after a {before} step, and none stands before it")
+            found.problem(one, f"{step.kind}: {_AN[before]} step has to stand before it")
         if step.kind in known and step.kind in (StepKind.DECIDE, StepKind.ACT, StepKind.WATCH):
             found.problem(one, f"{step.kind}: stands here twice; a playbook asks for one action")
         known.add(step.kind)
@@ -115,7 +117,7 @@ def steps_problem(steps: tuple[PlaybookStep, ...]) -> str | None:
         return f"{len(steps)} steps: a playbook has 1 to {STEPS_MAX}"
     for step in steps:
         if (before := _NEEDS.get(step.kind)) is not None and before not in known:
-            return f"{step.kind} comes after a {before} step, and none stands before it"
+            return f"{step.kind}: {_AN[before]} step has to stand before it"
         if step.kind in known and step.kind in (StepKind.DECIDE, StepKind.ACT, StepKind.WATCH):
             return f"{step.kind} stands there twice: a playbook asks for one action"
         if step.kind is StepKind.DECIDE and step.action != Kind.RESTART:
@@ -124,6 +126,10 @@ def steps_problem(steps: tuple[PlaybookStep, ...]) -> str | None:
             return f"escalate {step.action}: one of {', '.join(ESCALATE_KINDS)}"
         if not 0 <= step.wait_s <= WAIT_MAX_S or (step.kind is StepKind.WAIT) != (step.wait_s > 0):
             return f"wait {step.wait_s:g} s: above 0 and at most {WAIT_MAX_S:g} s, and for wait steps only"
+        if step.kind not in _TOLD and (step.text or step.when is not When.ALWAYS):
+            return f"{step.kind} takes no text and no when: only notify and escalate do"
+        if step.kind not in (StepKind.DECIDE, StepKind.ESCALATE) and step.action != Kind.RESTART:
+            return f"{step.kind} asks for nothing, so it takes no action"
         known.add(step.kind)
     return None
 
@@ -149,7 +155,7 @@ def _step(found: Findings, node: Node) -> PlaybookStep | None:
     if step.kind is StepKind.DECIDE:
         action = word(found, "decide", value, [Kind.RESTART.value])
         return None if action is None else PlaybookStep(kind=step.kind, action=action)
-    if step.kind not in (StepKind.NOTIFY, StepKind.ESCALATE):
+    if step.kind not in _TOLD:
         found.problem(value, f"{kind}: takes nothing, write it as a word")
         return None
     return _told(found, step, value)

@@ -291,3 +291,40 @@ def test_a_storm_is_shown_denied_and_closed_by_a_person(world: World) -> None:
     assert world.run("storm", "clear", "--reason", "power is back").code == 0
     eventually(lambda: world.ask("/status")["services_by_status"]["up"] == 3)
     assert world.run("storm").out.strip() == "no storm"
+
+
+@pytest.mark.req("PLB-4", "RUN-5", "REC-14")
+def test_playbooks_are_checked_listed_and_a_broken_file_is_told_of(asking: World) -> None:
+    good = "version: 1\nplaybooks:\n  - {name: gentle, on: [grafana], steps: [confirm, {wait: 30}, notify]}\n"
+    asking.write("playbooks.yml", good)
+    checked = asking.run("playbooks", "check")
+    assert (checked.code, "is valid: 1 playbook" in checked.out) == (0, True)
+    asking.up(until="Try:")
+    listed = asking.run("playbooks").out
+    assert "gentle" in listed
+    assert "confirm → wait → notify" in listed
+    assert "service_down" in listed
+    asking.write("playbooks.yml", good.replace("confirm", "konfirm"))
+    refused = asking.run("playbooks", "check")
+    assert refused.code == 2
+    assert "playbooks.yml:3" in refused.err
+    assert "did you mean 'confirm'?" in refused.err
+    eventually(lambda: "playbooks.yml is rejected, the last good one stays in force" in asking.run("status").out)
+    assert "gentle" in asking.run("playbooks").out
+    assert "konfirm" in asking.run("doctor").out
+
+
+@pytest.mark.req("DWH-1", "DWH-7", "RUN-5")
+def test_watches_and_quarantines_can_be_listed_and_there_is_nothing_to_clear(world: World) -> None:
+    world.write("fleet.yml", ONE)
+    world.write("policy.yml", AUTO)
+    world.up(until="Try:")
+    eventually(lambda: world.json("watches")["items"] != [])
+    [watch] = world.json("watches")["items"]
+    assert (watch["service"], watch["status"]) == ("web", "running")
+    assert watch["id"] in world.run("watches", "list").out
+    assert world.run("watches", "show", watch["id"]).code == 0
+    assert world.run("quarantine").out.strip() == "nothing is in quarantine"
+    nothing = world.run("quarantine", "clear", "web", "--reason", "mended")
+    assert nothing.code == 1
+    assert "no version of 'web' is in quarantine" in nothing.err

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,29 +15,16 @@ from fleetwarden.app.settings import load_settings
 from fleetwarden.ports.stores import Page
 from fleetwarden.web.server import serve
 from tests.alerting import alerting
-from tests.prometheus import Exporter
+from tests.prometheus import PATIENCE_S, Exporter, eventually, exporter
+
+__all__ = ["exporter"]  # the fixture
 
 pytestmark = [pytest.mark.needs("prometheus"), pytest.mark.needs("alertmanager")]
-PATIENCE_S = 60.0
 FLEET = """
 version: 1
 services:
   - {name: shop, match: [{alertname: "Service*", service: "shop-*"}]}
 """
-
-
-def eventually(holds: Callable[[], bool], what: str) -> None:
-    until = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < until, what
-        time.sleep(0.05)
-
-
-@pytest.fixture
-def exporter() -> Iterator[Exporter]:
-    made = Exporter()
-    yield made
-    made.close()
 
 
 @pytest.fixture

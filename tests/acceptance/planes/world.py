@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,15 +41,16 @@ rules:
 class Host:
     """One host: its data folder, its planes, its processes.  The configuration is the same, at the same path."""
 
-    def __init__(self, name: str, folder: Path, configuration: Path) -> None:
+    def __init__(self, name: str, folder: Path, configuration: Path, within: Sequence[str] = ()) -> None:
         self.name = name
+        self._within = list(within)
         folder.mkdir()
         self.data = folder / "data"
         self.world = World(folder)
         self.world.env |= {"FLEET_CONFIG": str(configuration), "FLEET_DATA_DIR": str(self.data), "FLEET_HOST": name}
 
     def up(self, until: str = "Try:") -> Running:
-        return self.world.up(until=until)
+        return self.world.start([*self._within, "fleetwarden", "up"], until=until)
 
     def pids(self, service: str) -> list[int]:
         return self.world.pids(service)
@@ -74,7 +75,16 @@ class Host:
 class Hosts:
     """Two hosts, their configuration, and the database between them."""
 
-    def __init__(self, folder: Path, store_url: str, *, interval_s: float = 0.4, registry: str = REGISTRY) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        store_url: str,
+        *,
+        interval_s: float = 0.4,
+        registry: str = REGISTRY,
+        within: Mapping[str, Sequence[str]] = {"h1": (), "h2": ()},
+    ) -> None:
+        """`within`: the hosts, and the command that another one is run by on each."""
         self.url = store_url
         self._configuration = folder / "fleet"
         self._configuration.mkdir()
@@ -91,8 +101,8 @@ class Hosts:
             f"FLEET_ADMIN_TOKEN={TOKEN}\n"
             f"FLEET_STORE_URL={store_url}\n",
         )
-        self.all = [Host(name, folder / name, self._configuration) for name in ("h1", "h2")]
-        self.h1, self.h2 = self.all
+        self.all = [Host(name, folder / name, self._configuration, before) for name, before in within.items()]
+        self.h1, self.h2 = self.all[:2]
 
     def write(self, name: str, text: str) -> None:
         """A file of the configuration, replaced at once as an editor does."""

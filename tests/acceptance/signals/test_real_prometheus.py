@@ -8,7 +8,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -34,24 +34,11 @@ from fleetwarden.domain.signals import (
     SignalScope,
 )
 from fleetwarden.ports.stores import Page
-from tests.prometheus import Exporter, prometheus
+from tests.prometheus import Exporter, eventually, exporter, prometheus
+
+__all__ = ["exporter"]  # the fixture
 
 pytestmark = pytest.mark.needs("prometheus")
-PATIENCE_S = 60.0
-
-
-def eventually(holds: Callable[[], bool], what: str = "it did not happen") -> None:
-    until = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < until, what
-        time.sleep(0.05)
-
-
-@pytest.fixture
-def exporter() -> Iterator[Exporter]:
-    made = Exporter()
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from fleetwarden.domain.errors import NotCalled
 from fleetwarden.domain.fleet import ObservedService, Presence, Service, ServiceStatus
 from tests.contract.actuation.benches import Bench
 
+pytestmark = pytest.mark.req("ACT-4")
 ASKED: Mapping[str, Mapping[str, Any]] = {
     Kind.START: {"replicas": 3},
     Kind.STOP: {},

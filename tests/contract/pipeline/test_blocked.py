@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 
 from fleetwarden.controllers.blocked import AGAIN_AFTER, INCIDENT, BlockedRepairs
+from fleetwarden.controllers.condition import Condition
 from fleetwarden.controllers.reconciler import CADENCE as RECONCILER
+from fleetwarden.controllers.restraint import Restraint
 from fleetwarden.domain.actions import Tier
 from fleetwarden.domain.fleet import Mode
 from fleetwarden.domain.identifiers import SECOND
+from fleetwarden.domain.storm import StormLimits
 from fleetwarden.ports.stores import JournalEntry, Page
 from fleetwarden.testing import a_fleet, a_policy, a_service
-from tests.contract.pipeline.conftest import Bench
+from tests.contract.pipeline.conftest import INTERVAL_S, Bench
 from tests.contract.store.conftest import Database, sqlite
 
 __all__ = ["sqlite"]  # the fixture
@@ -126,15 +129,25 @@ def test_a_restart_and_another_leader_neither_repeat_nor_forget_it(sqlite: Datab
         ("forbidden", "fleetwarden policy explain restart_service web"),
         ("frozen", "fleetwarden freeze off"),
         ("frozen by a file", "remove the FREEZE file"),
+        ("rejected", "fleetwarden action propose restart_service web --reason …"),
+        ("storm", "fleetwarden storm clear --reason …"),
     ],
 )
 def test_each_reason_has_its_command(sqlite: Database, what: str, command: str) -> None:
-    world = World(sqlite, tier=Tier.FORBIDDEN if what == "forbidden" else Tier.AUTO)
+    tiers = {"forbidden": Tier.FORBIDDEN, "rejected": Tier.APPROVAL_REQUIRED}
+    world = World(sqlite, tier=tiers.get(what, Tier.AUTO))
     store: Any = world.bench.store
     if what == "frozen":
         store.transact("freeze", lambda tx: tx.freezes.add(scope="all", value="", owner="kim", reason="", until=None))
     if what == "frozen by a file":
         world.bench.files.freeze("/etc/fleet/FREEZE")
+    if what == "storm":  # no sick service is needed for it, so that every look leaves it open
+        world.bench.reconciler._condition = Condition(store, limits=StormLimits(least=0, percent=0))
+    if what == "rejected":
+        world.bench.look()
+        [asked] = world.bench.approvals()
+        world.bench.reconciler._restraint = Restraint(store, interval_s=INTERVAL_S, rejected_hold_s=3600)
+        world.bench.desk.reject(asked.seq, by="ada", reason="not now")
     world.minutes(7)
     [page] = world.told()
     assert page.detail["command"] == command, page.summary

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
 
 from fleetwarden.controllers.approvals import WORK_KIND
-from fleetwarden.controllers.playbook_steps import WATCH_KIND, PlaybookSteps
+from fleetwarden.controllers.playbook_steps import PlaybookSteps
 from fleetwarden.controllers.triage import TRIAGE, Triage
-from fleetwarden.controllers.worker import Step, Worker
+from fleetwarden.controllers.watch_ending import end_watch
+from fleetwarden.controllers.watch_opening import open_watch
+from fleetwarden.controllers.worker import Worker
 from fleetwarden.domain.actions import Kind, Source, Tier
-from fleetwarden.domain.errors import StoreUnavailable
+from fleetwarden.domain.deploy_watch import WatchStatus
+from fleetwarden.domain.deploy_watch_verdict import Verdict
+from fleetwarden.domain.errors import Misconfigured, NotFound, StoreUnavailable
 from fleetwarden.domain.events import EventClass, FleetEvent, Phase, Severity, StoredEvent
-from fleetwarden.domain.fleet import DesiredState, Mode
+from fleetwarden.domain.fleet import DesiredState, Mode, ObservedService
 from fleetwarden.domain.lifecycles import ApprovalState, WorkState
-from fleetwarden.domain.playbooks import Entry, Playbook, PlaybookEntry, PlaybookStep, StepKind, When
+from fleetwarden.domain.playbooks import End, Entry, Playbook, PlaybookEntry, PlaybookStep, StepKind, When
 from fleetwarden.domain.policy_document import Options
 from fleetwarden.ports.stores import Page, Tx, WorkDraft
+from fleetwarden.ports.watches import WatchDraft
 from fleetwarden.testing import a_fleet, a_policy, a_service
 from tests.contract.pipeline.conftest import Bench
 
@@ -29,7 +35,8 @@ class Ward:
 
     def __init__(self, bench: Bench, *entries: PlaybookEntry, written: Mapping[str, Playbook] | None = None) -> None:
         self.bench = bench
-        self.entries, self.written, self.watched = entries, written or {}, "success"
+        self.entries, self.written = entries, written or {}
+        self.watched = WatchStatus.SUCCESS  # what the watch over an action comes to
         steps = PlaybookSteps(
             bench.store, bench.files, bench.sightings, bench.gate, bench.reconciler._restraint,
             lambda request, service: None, acting=frozenset({""}),
@@ -40,7 +47,6 @@ class Ward:
         handlers = {
             TRIAGE: self.triage.handle,
             WORK_KIND: bench.readiness.gated(bench.desk.carry_out),
-            WATCH_KIND: lambda item: Step.done("watched", status=self.watched),
         }
         self.worker = Worker(bench.store, handlers, holder="p1", lease_s=60.0)
 
@@ -60,7 +66,12 @@ class Ward:
             self.bench.store.transact("due", _make_due)
             self.worker.run()
             self.bench.act()
+            self.bench.store.transact("verdicts", self._verdicts)
             self.bench.clock.advance(0.01)
+
+    def _verdicts(self, tx: Tx) -> None:
+        for watch in tx.watches.list(Page(state="running")):
+            end_watch(tx, watch, Verdict(status=self.watched, reason="as this test has it"))
 
     def event(self, seq: int) -> StoredEvent:
         return self.bench.store.read(lambda tx: tx.events.get(seq))
@@ -164,7 +175,7 @@ def test_a_denial_is_escalated_unless_nobody_could_grant_it(ward: Ward) -> None:
 
 @pytest.mark.req("PLB-1")
 def test_a_restart_that_did_not_help_is_put_before_a_person(ward: Ward) -> None:
-    ward.watched = "failed"
+    ward.watched = WatchStatus.FAILED
     ward.bench.substrate.crash("shop", 0)
     seq = ward.told()
     ward.step()
@@ -362,14 +373,22 @@ def test_killed_after_any_transaction_it_goes_on_and_does_nothing_twice(ward: Wa
             raise SystemExit("killed")
         return done
 
-    ward.bench.store.transact = dies  # type: ignore[method-assign]
-    try:
-        ward.worker.run()
-    except SystemExit:
-        pass
-    finally:
-        ward.bench.store.transact = whole  # type: ignore[method-assign]
-    ward.bench.store.transact("lapse", lambda tx: tx.work.void_all())
+    killed = False
+    for _ in range(8):
+        whole("due", _make_due)
+        ward.bench.store.transact = dies  # type: ignore[method-assign]
+        try:
+            ward.worker.run()
+        except SystemExit:
+            killed = True
+            break
+        finally:
+            ward.bench.store.transact = whole  # type: ignore[method-assign]
+        ward.bench.act()
+        whole("verdicts", ward._verdicts)
+        ward.bench.clock.advance(0.01)
+    assert killed, f"the story has fewer than {nth} transactions"
+    whole("lapse", lambda tx: tx.work.void_all())
     ward.step(10)
     event = ward.event(seq)
     assert event.remediation_status in ("succeeded", "recovered")
@@ -377,3 +396,76 @@ def test_killed_after_any_transaction_it_goes_on_and_does_nothing_twice(ward: Wa
     assert len(ward.bench.records()) == 1
     places = [one["step"] for one in event.remediation_log if "step" in one]
     assert places == sorted(set(places)), "no step is written down twice"
+
+
+# ------------------------------------------------------------------------------------------------ what else it rests on
+@pytest.mark.req("PLB-1", "DWH-4")
+def test_a_watch_that_another_took_the_place_of_counts_as_that_one(ward: Ward) -> None:
+    ward.bench.substrate.crash("shop", 0)
+    ward.watched = WatchStatus.RUNNING  # nothing ends by itself
+    ward._verdicts = lambda tx: None  # type: ignore[method-assign]
+    seq = ward.told()
+    ward.step()
+    assert ("act", "succeeded") in ward.came_to(seq)
+    first = ward.bench.store.read(lambda tx: tx.watches.running("shop"))
+    assert first is not None
+    draft = WatchDraft(
+        service="shop", action_seq=None, kind="watch_deploy", source="api", grace_until=0, deadline=first.deadline
+    )
+    second = ward.bench.store.transact("another", lambda tx: open_watch(tx, draft, first))
+    ward.step()
+    assert ward.event(seq).remediation_status == "running", "the one that took its place is not over"
+    verdict = Verdict(status=WatchStatus.SUCCESS, reason="well")
+    ward.bench.store.transact("over", lambda tx: end_watch(tx, second, verdict))
+    ward.step()
+    assert ward.came_to(seq)[-2:] == [("watch", "success"), ("end", "succeeded")]
+
+
+@pytest.mark.req("REC-11", "PLB-1")
+def test_what_it_depends_on_is_looked_at_anew_and_waited_for(ward: Ward) -> None:
+    ward.bench.files.declare(fleet=a_fleet(a_service("shop", depends_on=("db",)), a_service("db")))
+    ward.bench.sightings.look([a_service("db")])  # it was well when it was last looked at
+    ward.bench.substrate.crash("shop", 0)
+    ward.bench.substrate.crash("db", 0)
+    seq = ward.told()
+    ward.step()
+    assert ward.came_to(seq)[-1] == ("confirm", "confirmed")
+    assert ward.bench.calls() == 0
+    ward.bench.substrate.boot("db")
+    ward.step(8)
+    assert ward.event(seq).remediation_status == "succeeded"
+
+
+@pytest.mark.req("PLB-4")
+def test_a_playbook_in_python_is_told_what_was_last_seen(ward: Ward) -> None:
+    told: list[str] = []
+
+    def written(event: StoredEvent, seen: ObservedService | None, log: Sequence[Entry]) -> End:
+        told.append("nothing" if seen is None else seen.status.value)
+        return End(status="left_alone")
+
+    ward.entries, ward.written = (PlaybookEntry(name="mine", on=("alertmanager",)),), {"mine": written}
+    ward.bench.substrate.crash("shop", 0)
+    ward.bench.sightings.look([a_service("shop")])
+    ward.told()
+    ward.step()
+    assert told == ["down"]
+
+
+@pytest.mark.req("PLB-7", "RUN-16")
+def test_a_failure_that_code_of_ones_own_counted_is_put_before_a_person_once(ward: Ward) -> None:
+    from fleetwarden.playbooks import escalate_repeated_failure
+
+    bench = ward.bench
+    parts: Any = SimpleNamespace(configuration=bench.files, store=bench.store, gate=bench.gate, ids=bench.ids)
+    asked = [
+        escalate_repeated_failure(parts, "shop", failures=number, reason="the nightly copy", source="backup")
+        for number in (2, 3, 4)
+    ]
+    assert asked[0] is None
+    assert asked[1] == asked[2] is not None
+    assert ward.waits() == [(Kind.FAILURE_GAP, "shop")]
+    with pytest.raises(NotFound):
+        escalate_repeated_failure(parts, "nobody", failures=3, reason="x", source="backup")
+    with pytest.raises(Misconfigured):
+        escalate_repeated_failure(parts, "shop", failures=3, reason=" ", source="backup")

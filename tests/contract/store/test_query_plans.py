@@ -40,6 +40,7 @@ QUERIES = {
     "approvals in_state": lambda tx: tx.approvals.in_state(ApprovalState.PENDING),
     "approvals count": lambda tx: tx.approvals.count(ApprovalState.PENDING),
     "claim": lambda tx: tx.work.claim("plane", ["watch"], 5, 3),
+    "what people rejected": lambda tx: tx.approvals.rejected(["web", "db"], 5),
     "next_due": lambda tx: tx.work.next_due(),
     "next due of kinds": lambda tx: tx.work.next_due(["a", "b"]),
     "depth": lambda tx: tx.work.depth(),

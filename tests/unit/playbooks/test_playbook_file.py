@@ -67,8 +67,8 @@ def test_a_playbook_is_a_list_of_steps() -> None:
         ("playbooks:\n- {name: a, on: ['X y'], steps: [confirm]}", 2, "is no key"),
         ("playbooks:\n- {name: a, on: [x], class: up, steps: [confirm]}", 2, "class"),
         ("playbooks:\n- {name: a, on: [x], steps: []}", 2, "at least one step"),
-        ("playbooks:\n- {name: a, on: [x], steps: [act]}", 2, "comes after a decide step"),
-        ("playbooks:\n- {name: a, on: [x], steps: [decide, watch]}", 2, "comes after a act step"),
+        ("playbooks:\n- {name: a, on: [x], steps: [act]}", 2, "a decide step has to stand before it"),
+        ("playbooks:\n- {name: a, on: [x], steps: [decide, watch]}", 2, "an act step has to stand before it"),
         ("playbooks:\n- {name: a, on: [x], steps: [decide, decide]}", 2, "stands here twice"),
         ("playbooks:\n- {name: a, on: [x], steps: [{decide: stop_service}]}", 2, "restart_service"),
         ("playbooks:\n- {name: a, on: [x], steps: [{wait: 0}]}", 2, "wait"),
@@ -120,10 +120,13 @@ def test_what_is_registered_is_checked_like_the_file() -> None:
             ("b", "x:info", [PlaybookStep(kind=StepKind.NOTIFY)], "only critical and error"),
             ("c", [], [PlaybookStep(kind=StepKind.NOTIFY)], "no source"),
             ("d", "x", [], "0 steps"),
-            ("e", "x", [PlaybookStep(kind=StepKind.ACT)], "after a decide"),
+            ("e", "x", [PlaybookStep(kind=StepKind.ACT)], "a decide step has to"),
             ("f", "x", [PlaybookStep(kind=StepKind.DECIDE, action="stop_service")], "restart_service only"),
             ("g", "x", [PlaybookStep(kind=StepKind.WAIT)], "wait 0 s"),
             ("h", "x", [PlaybookStep(kind=StepKind.ESCALATE, action="stop_service")], "escalate stop_service"),
+            ("i", "x", [PlaybookStep(kind=StepKind.CONFIRM, text="why")], "takes no text and no when"),
+            ("j", "x", [PlaybookStep(kind=StepKind.CONFIRM, when=When.FAILED)], "takes no text and no when"),
+            ("k", "x", [PlaybookStep(kind=StepKind.NOTIFY, action="stop_service")], "takes no action"),
         ):
             with pytest.raises(Misconfigured, match=words):
                 register_playbook(name, on, steps)
