@@ -137,7 +137,7 @@ class OutsideActions:
     def show(self, caller: Caller, action_id: str) -> dict[str, JsonValue]:
         """One outside action by its id, its approval's (`A-…`) or its record's (`X-…`).  Raises Forbidden, NotFound."""
         require(caller, Role.VIEWER)
-        return outside_view(self._found(action_id))
+        return outside_view(self._shown(self._found(action_id).decision.seq))
 
     def claim(self, caller: Caller, action_id: str) -> dict[str, JsonValue]:
         """Take the authorisation up, right before acting: whoever gets an answer is the only one who does.

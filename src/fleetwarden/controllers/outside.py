@@ -85,8 +85,26 @@ class OutsideDesk:
         self.limits = limits
 
     def show(self, decision_seq: int) -> OutsideAction:
-        """The action as it stands.  Raises NotFound, StoreUnavailable."""
-        return self._store.read(lambda tx: read_outside(tx, decision_seq, self.limits))
+        """The action as it stands; `authorised` means that a claim would be taken now.
+
+        Raises NotFound, StoreUnavailable.
+        """
+        freeze_file = self._configuration.freeze_file()
+
+        def run(tx: Tx) -> OutsideAction:
+            action = read_outside(tx, decision_seq, self.limits)
+            if action.stage.state is not OutsideState.AUTHORISED:
+                return action
+            why = _busy_with(tx, action.request)
+            if why is None:
+                ruling = self._ruling(tx, action, freeze_file)
+                why = None if ruling.verdict in _ALLOWED else ruling.reason
+            if why is None:
+                return action
+            held = Stage(state=OutsideState.HELD, reason=why, until=action.stage.until)
+            return msgspec.structs.replace(action, stage=held)
+
+        return self._store.read(run)
 
     def claim(self, decision_seq: int, *, by: str) -> OutsideAction:
         """Take the authorisation up, right before acting.
@@ -117,18 +135,24 @@ class OutsideDesk:
             return refused
         if (busy := _busy(tx, action.request)) is not None:
             return busy
-        approval = action.approval
-        ruling = rule_on(
+        ruling = self._ruling(tx, action, freeze_file)
+        if ruling.verdict not in _ALLOWED:
+            return _refused(tx, action, ruling)
+        record = self._begin(tx, action, ruling, by)
+        if ruling.verdict is Verdict.ALLOW_NOTIFY:
+            _tell(tx, record, by)
+        return record
+
+    def _ruling(self, tx: Tx, action: OutsideAction, freeze_file: str) -> Ruling:
+        """What policy says of it now; what a person was asked about is not asked again."""
+        return rule_on(
             tx,
             as_asked(tx, self._configuration.current()),
             freeze_file,
             action.request,
-            waives=frozenset() if approval is None else frozenset(approval.waives),
+            waives=frozenset() if action.approval is None else frozenset(action.approval.waives),
             exclude_decision=action.decision.seq,
         )
-        if ruling.verdict not in _ALLOWED:
-            return _refused(tx, action, ruling)
-        return self._begin(tx, action, ruling, by)
 
     def _begin(self, tx: Tx, action: OutsideAction, ruling: Ruling | None, by: str) -> OutboxRecord:
         """Prepared and running in one transaction: nobody else ever sees it between the two."""
@@ -266,15 +290,29 @@ def _not_authorised(action: OutsideAction, *, reporting: bool = False) -> Confli
     return Conflict(f"{decision.id} is {state.value}: {action.stage.reason}", code="not_authorised")
 
 
+def _busy_with(tx: Tx, request: ActionRequest) -> str | None:
+    """Why nothing may begin on its target now: one at a time, whoever does it."""
+    if (record := tx.outbox.open_of(request.target)) is not None:
+        return f"{record.id} ({record.request.kind}) of {request.target} is {record.state.value}"
+    return held_until(tx, request.target)
+
+
 def _busy(tx: Tx, request: ActionRequest) -> Conflict | None:
-    record = tx.outbox.open_of(request.target)
-    if record is not None:
-        told = f"{record.id} ({record.request.kind}) of {request.target} is {record.state.value}"
-    elif (held := held_until(tx, request.target)) is not None:
-        told = held
-    else:
+    if (why := _busy_with(tx, request)) is None:
         return None
-    return Conflict(f"nothing was claimed: {told}", code="target_busy", hint="try again later")
+    return Conflict(f"nothing was claimed: {why}", code="target_busy", hint="try again later")
+
+
+def _tell(tx: Tx, record: OutboxRecord, by: str) -> None:
+    """The notice of a tier that acts and tells, written with the claim."""
+    request = record.request
+    tx.journal.write(
+        topic="notice",
+        actor=by,
+        subject=request.target,
+        summary=f"{request.kind} {request.target} goes ahead, carried out by {by}: {request.reason}",
+        detail={"decision": show_id("D", record.decision_seq), "action": record.id},
+    )
 
 
 def _refused(tx: Tx, action: OutsideAction, ruling: Ruling) -> Refused:

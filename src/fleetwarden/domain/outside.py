@@ -35,6 +35,7 @@ class OutsideState(StrEnum):
 
     WAITING = "waiting"  # a person has not answered yet
     AUTHORISED = "authorised"  # it may be claimed now
+    HELD = "held"  # it would be authorised, but for a freeze, the policy by now, or another action of the target
     RUNNING = "running"  # claimed, and no result yet
     RECOVERY_PENDING = "recovery_pending"  # claimed, and no result in time: outcome unknown
     SUCCEEDED = "succeeded"

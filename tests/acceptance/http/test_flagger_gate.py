@@ -103,6 +103,45 @@ def test_a_rejection_stands_for_a_while(world: World) -> None:
     assert len(world.client().get("/approvals").json()["items"]) == 2
 
 
+@pytest.mark.req("RUN-12", "POL-20")
+def test_a_yes_is_used_by_the_gate_and_claimed_by_nobody_else(world: World) -> None:
+    world.configuration.declare(policy=a_policy(Tier.AUTO))
+    told = hook(world).json()
+    [used] = world.client().get("/executions").json()["items"]
+    assert (used["kind"], used["state"], used["ok"]) == ("canary_rollout", "executed", True)
+    taken = world.client(Role.OPERATOR).post(f"/actions/{told['decision_id']}/claim", json={})
+    assert (taken.status_code, taken.json()["code"]) == (409, "already_reported")
+
+
+@pytest.mark.req("RUN-12")
+def test_a_gate_waits_for_what_is_under_way_on_its_target(world: World) -> None:
+    world.configuration.declare(policy=a_policy(Tier.AUTO))
+    body = {"kind": "merge_promotion", "target": "shop", "reason": "green"}
+    other = world.client(Role.OPERATOR).post("/actions", json=body).json()["action_id"]
+    world.client(Role.OPERATOR).post(f"/actions/{other}/claim", json={})
+    for _ in range(2):
+        halted = hook(world)
+        assert (halted.status_code, "merge_promotion" in halted.json()["reason"]) == (403, True)
+    world.client(Role.OPERATOR).post(f"/actions/{other}/result", json={"ok": True})
+    assert hook(world).status_code == 200
+    assert len(decisions(world)) == 2
+
+
+@pytest.mark.req("RUN-12", "POL-6")
+@pytest.mark.parametrize("tier", [Tier.AUTO, Tier.APPROVAL_REQUIRED, Tier.FORBIDDEN])
+def test_canaries_of_one_name_in_two_namespaces_do_not_flood_the_ledger(world: World, tier: Tier) -> None:
+    world.configuration.declare(policy=a_policy(tier, rate=(9, 3600)))
+    asked = [hook(world, namespace=one) for one in ("test", "prod") * 4]
+    answers = asked[-2:]
+    assert {one.status_code for one in answers} == ({200} if tier is Tier.AUTO else {403})
+    assert len(decisions(world)) == (1 if tier is Tier.APPROVAL_REQUIRED else 2)
+    if tier is Tier.APPROVAL_REQUIRED:  # the other one is told how to be asked about
+        assert "another target" in answers[1].json()["reason"]
+        named = hook(world, namespace="prod", metadata={"target": "prod/shop"})
+        assert named.json()["approval_id"] not in (None, answers[0].json()["approval_id"])
+        assert hook(world, "77aa", namespace="test").json()["reason"] != answers[1].json()["reason"]
+
+
 @pytest.mark.req("RUN-12")
 def test_an_open_gate_closes_in_the_end(world: World) -> None:
     hook(world)

@@ -119,12 +119,46 @@ def test_policy_is_asked_again_at_the_claim(world: World, granted: bool) -> None
     refused = claim(world, said)
     assert (refused.status_code, refused.json()["code"]) == (409, "claim_refused")
     assert "lunch" in refused.json()["detail"]
+    shown = world.client(Role.VIEWER).get(f"/actions/{said['action_id']}").json()
+    assert (shown["state"], shown["may_proceed"]) == ("held", False)
+    assert "lunch" in shown["reason"]
     world.client(ADMIN).post("/freeze", json={"on": False, "reason": "back"})
     world.configuration.declare(policy=a_policy(Tier.FORBIDDEN))
     assert claim(world, said).json()["code"] == "claim_refused"
-    assert state(world, said) == ("voided" if granted else "authorised")
+    assert state(world, said) == ("voided" if granted else "held")
     assert claim(world, said).status_code == 409
     assert world.client().get("/executions").json()["items"] == []
+
+
+@pytest.mark.req("POL-11", "POL-7")
+def test_what_is_claimed_is_replaced_by_nothing(world: World) -> None:
+    first = ask(world, params={"version": "7"}).json()
+    grant(world, first)
+    assert claim(world, first).json()["state"] == "running"
+    for _ in range(2):
+        same = ask(world, params={"version": "7"}).json()
+        assert (same["action_id"], same["state"]) == (first["action_id"], "running"), "nobody is asked twice about it"
+        other = ask(world, params={"version": "8"}).json()
+        assert other["state"] == "waiting"
+        assert other["approval_id"] != first["approval_id"]
+    world.configuration.declare(policy=a_policy(Tier.AUTO))
+    for version in ("7", "8"):
+        assert ask(world, params={"version": version}).json()["decision"] == "allow"
+    assert result(world, first).json()["state"] == "succeeded"
+    assert world.client().get(f"/approvals/{first['approval_id']}").json()["status"] == "closed"
+
+
+@pytest.mark.req("POL-11", "POL-2")
+def test_a_tier_that_tells_tells_when_it_is_claimed(world: World) -> None:
+    world.configuration.declare(policy=a_policy(Tier.AUTO_NOTIFY))
+    said = ask(world).json()
+
+    def told() -> list[str]:
+        return [one["summary"] for one in world.client().get("/journal").json()["items"]]
+
+    assert not any("goes ahead" in one for one in told())
+    claim(world, said)
+    assert any("goes ahead, carried out by operator-person" in one for one in told())
 
 
 @pytest.mark.req("POL-20")
@@ -250,3 +284,31 @@ def test_a_record_of_the_fleet_is_shown_as_before_and_is_nobody_elses(free: Worl
     assert free.client().get(f"/actions/{said['action_id']}").json()["kind"] == "restart_service"
     assert free.client(OPERATOR).post(f"/actions/{said['decision_id']}/claim", json={}).status_code == 404
     assert free.client().get(f"/actions/{said['decision_id']}").status_code == 404
+
+
+@pytest.mark.req("POL-11", "POL-13")
+def test_whatever_its_params_mean_elsewhere_everything_still_tells_of_it(world: World) -> None:
+    world.substrate.boot("web", 2)
+    world.look()
+    params = {
+        "replicas": "many",
+        "replica": ["a"],
+        "version": {"v": 7},
+        "direction": 7,
+        "irreversible": "no",
+        "x": None,
+    }
+    said = ask(world, "web", params=params).json()
+    assert said["state"] == "waiting", said
+    assert grant(world, said).json()["outcome"] == "granted"
+    assert claim(world, said).json()["state"] == "running"
+    reading = ("/status", "/services/web", "/services/web/explain", "/services/web/history", "/plan", "/decisions",
+               "/approvals", "/actions", "/executions", "/journal", "/recover", "/freeze", "/doctor")  # fmt: skip
+    for _ in range(2):
+        for path in reading:
+            assert world.client().get(path).status_code == 200, path
+        if state(world, said) == "running":
+            world.clock.advance(3601)
+            world.plane.tick("outside_claims")
+            world.work()
+            assert result(world, said, ok=False, detail="no").json()["state"] == "failed"
