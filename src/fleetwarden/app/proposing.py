@@ -167,7 +167,7 @@ class Proposing:
 def _check(kind: str, reason: str, key: str | None) -> None:
     if kind not in ACTUATED_KINDS:
         raise Misconfigured(
-            f"{kind!r} is no kind that people can propose; other systems' own kinds are not supported yet",
+            f"{kind!r} is no kind of action on a service",
             hint=f"one of {', '.join(sorted(ACTUATED_KINDS))}",
         )
     if not reason.strip() or len(reason) > REASON_MAX:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fleetwarden.app.event_intake import EventIntake
+from fleetwarden.app.outside import OutsideActions
 from fleetwarden.app.parts import Parts
 from fleetwarden.app.playbooks import Playbooks
+from fleetwarden.app.rollout_gates import RolloutGates
 from fleetwarden.app.storms import StormDesk
 from fleetwarden.app.telling import Telling
 from fleetwarden.app.watch_views import Quarantining
@@ -35,6 +37,8 @@ class Remedies:
         self.watching = Watching(parts)
         self.events = EventIntake(parts)
         self.playbooks = Playbooks(parts)
+        self.outside = OutsideActions(parts)
+        self.gates = RolloutGates(parts, self.outside.desk)
         self.telling = Telling(parts)
 
     def handlers(self) -> Mapping[str, Handler]:
@@ -43,7 +47,8 @@ class Remedies:
 
     def subscriptions(self) -> Sequence[Subscription]:
         """What runs."""
-        return [*self.watching.subscriptions(), *self.telling.subscriptions(), *self.events.subscriptions()]
+        parts = (self.watching, self.telling, self.events, self.outside)
+        return [one for part in parts for one in part.subscriptions()]
 
     def warnings(self) -> list[str]:
         """What an operator should know of the files that are read here."""

@@ -32,6 +32,7 @@ from fleetwarden.app import setting_values
 from fleetwarden.app.approval_settings import ApprovalSettings
 from fleetwarden.app.env_file import parse_env
 from fleetwarden.app.event_settings import EventSettings
+from fleetwarden.app.outside_settings import OutsideSettings
 from fleetwarden.app.scaling_settings import ScalingSettings
 from fleetwarden.app.secret_files import FILE_SUFFIX, StoreAddress, read_secret
 from fleetwarden.app.setting_values import ACTUATORS, WEAK_TOKEN_CHARACTERS
@@ -62,7 +63,7 @@ Host = Annotated[str, AfterValidator(setting_values.host)]
 WebUrl = Annotated[str, AfterValidator(setting_values.web_url)]
 
 
-class Settings(ApprovalSettings, EventSettings, StormSettings, ScalingSettings, TellingSettings):
+class Settings(ApprovalSettings, EventSettings, OutsideSettings, StormSettings, ScalingSettings, TellingSettings):
     """All settings of one plane or one command, valid and frozen.  Paths are absolute.
 
     The name in the environment is each field's alias.

@@ -28,6 +28,7 @@ from fleetwarden.domain.errors import Conflict, Refused
 from fleetwarden.domain.fleet import ObservedService, Service
 from fleetwarden.domain.identifiers import rfc3339
 from fleetwarden.domain.lifecycles import OPEN_RECORDS, ApprovalState, IntentState
+from fleetwarden.domain.outside import carried_out_elsewhere
 from fleetwarden.domain.policy import Ruling
 from fleetwarden.domain.question_evidence import Patience, closed
 from fleetwarden.ports.configuration import Configuration, ConfigurationSource
@@ -109,9 +110,8 @@ class ApprovalDesk:
                 end_approval(tx, granted, ApprovalState.VOIDED, f"not carried out: {why}")
                 return Voiced.VOIDED, tx.approvals.get(seq), why
             tx.after_commit(self._wakes.waker("fleet_reconciler"))
-            waits = (
-                f"; it waits: {ruling.reason}" if ruling.verdict is Verdict.DENY else ": carried out on the next pass"
-            )
+            next_ = "may be claimed" if carried_out_elsewhere(granted.request) else "carried out on the next pass"
+            waits = f"; it waits: {ruling.reason}" if ruling.verdict is Verdict.DENY else f": {next_}"
             return Voiced.GRANTED, granted, f"{granted.id} is granted{waits}"
 
         return self._store.transact("grant", run)
@@ -200,6 +200,7 @@ class ApprovalDesk:
         `unready`: why nothing may be done with a service now, so that its grants stay what they are.
         """
         granted = self._store.read(lambda tx: tx.approvals.in_state(ApprovalState.GRANTED))
+        granted = [one for one in granted if not carried_out_elsewhere(one.request)]  # whoever asked claims it
         granted = [one for one in granted if unready(one.request.target) is None]
 
         def run(tx: Tx) -> int:
@@ -350,7 +351,7 @@ def _ends_it(approval: ActionApproval, ruling: Ruling, seen: _Seen, configuratio
     """
     if ruling.verdict is Verdict.DENY and ruling.code in ("structure", "tier"):
         return ruling.reason
-    if configuration.fleet.error or approval.request.kind in PROPOSALS:
+    if configuration.fleet.error or approval.request.kind in PROPOSALS or carried_out_elsewhere(approval.request):
         return None
     service = configuration.fleet.services.get(approval.request.target)
     if service is None:

@@ -30,6 +30,7 @@ from fleetwarden.domain.desired import (
 from fleetwarden.domain.fleet import Mode, ObservedService, Presence, Service
 from fleetwarden.domain.identifiers import SECOND, Micros, rfc3339
 from fleetwarden.domain.lifecycles import OutboxState
+from fleetwarden.domain.outside import carried_out_elsewhere
 from fleetwarden.ports.configuration import Configuration
 from fleetwarden.ports.desired import ForeignDraft
 from fleetwarden.ports.stores import Store, Tx
@@ -277,7 +278,7 @@ def remember_left(tx: Tx, record: OutboxRecord, to: OutboxState, outcome: Outcom
     """
     request = record.request
     begun = to is OutboxState.SUCCEEDED or (to is OutboxState.FAILED and outcome.code != "not_called")
-    if not begun or request.substrate in SOLE_WRITER or request.dry_run:
+    if not begun or request.substrate in SOLE_WRITER or request.dry_run or carried_out_elsewhere(request):
         return
     if to is OutboxState.SUCCEEDED and not settled_by:
         before = tx.baselines.of(request.target)

@@ -41,6 +41,7 @@ from fleetwarden.domain.errors import Misconfigured, OutboxConflict
 from fleetwarden.domain.identifiers import SECOND, Micros, canonical_json, seconds
 from fleetwarden.domain.intent_requests import stands_for_intent
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
+from fleetwarden.domain.outside import carried_out_elsewhere
 from fleetwarden.ports.configuration import Configuration, ConfigurationSource
 from fleetwarden.ports.stores import ApprovalDraft, DecisionDraft, OutboxDraft, Store, Tx
 
@@ -165,7 +166,7 @@ class Gate:
         if (done := simulated_already(tx, configuration, request)) is not None:
             return Admission(request=request, answer=Answer.REPEATED, reason=done)
         ruling = rule_on(tx, configuration, freeze_file, request)
-        waiting = tx.approvals.open_of(request.target, request.kind)
+        waiting = _asked(tx, request)
         if ruling.verdict is Verdict.DENY:
             return self._deny(tx, request, ruling)
         if ruling.verdict is Verdict.QUEUE_APPROVAL and waiting and not _replaces(request, waiting[-1]):
@@ -178,7 +179,8 @@ class Gate:
         if ruling.verdict is Verdict.QUEUE_APPROVAL:
             return self._queue(tx, configuration, decision, ruling, waiting)
         for old in waiting:
-            withdraw(tx, old, f"no longer needed: {decision.id} allows it without a person", None)
+            if not _claimed(tx, old):
+                withdraw(tx, old, f"no longer needed: {decision.id} allows it without a person", None)
         if request.kind not in ACTUATED_KINDS:
             return Admission(request=request, answer=Answer.ALLOWED, reason=ruling.reason, decision=decision)
         return self.prepare(tx, decision, None)
@@ -324,7 +326,7 @@ def simulated_already(tx: Tx, configuration: Configuration, request: ActionReque
 def busy_reason(tx: Tx, request: ActionRequest) -> str | None:
     """Why nothing may be authorised for this target now: an open record, or a call that may still land."""
     if request.kind not in ACTUATED_KINDS:
-        return None
+        return None  # somebody else's own kinds are asked this when they are claimed
     if (record := tx.outbox.open_of(request.target)) is not None:
         return f"{record.id} ({record.request.kind}) of {request.target} is {_words(record)}"
     return held_until(tx, request.target)
@@ -392,6 +394,18 @@ def file_approval(
         detail={"approval": approval.id, "decision": decision.id},
     )
     return approval
+
+
+def _asked(tx: Tx, request: ActionRequest) -> Sequence[ActionApproval]:
+    """What people were asked about this kind and target.  Nothing takes the place of what is claimed elsewhere: the
+    same request again is that one, and another is asked about beside it."""
+    open_ = tx.approvals.open_of(request.target, request.kind)
+    begun = [one for one in open_ if _claimed(tx, one)]
+    return [one for one in begun if one.digest == request.digest()] or [one for one in open_ if one not in begun]
+
+
+def _claimed(tx: Tx, approval: ActionApproval) -> bool:
+    return carried_out_elsewhere(approval.request) and tx.outbox.by_approval(approval.seq) is not None
 
 
 def _replaces(request: ActionRequest, pending: ActionApproval) -> bool:

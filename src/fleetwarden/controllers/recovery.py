@@ -20,6 +20,7 @@ from fleetwarden.domain.actions import LeaseFence, OutboxRecord, Outcome
 from fleetwarden.domain.errors import Conflict, Fenced, Refused
 from fleetwarden.domain.identifiers import rfc3339
 from fleetwarden.domain.lifecycles import OutboxState
+from fleetwarden.domain.outside import carried_out_elsewhere
 from fleetwarden.domain.recovery import Judgement, after_horizon, judge
 from fleetwarden.ports.configuration import ConfigurationSource
 from fleetwarden.ports.stores import Store, Tx
@@ -61,7 +62,8 @@ class Recovery:
 
     def run(self, fence: LeaseFence) -> int:
         """Mark, then settle what can be settled; returns how many records it settled."""
-        pending, now = self._store.read(lambda tx: (tx.outbox.in_state(*self._states()), tx.now()))
+        found, now = self._store.read(lambda tx: (tx.outbox.in_state(*self._states()), tx.now()))
+        pending = [one for one in found if not carried_out_elsewhere(one.request)]  # whose claimant says how it ended
         self._patience.forget_others([one.seq for one in pending])
         settled = 0
         for record in pending:

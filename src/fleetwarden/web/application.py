@@ -30,6 +30,7 @@ from fleetwarden.web.routes import (
     ledger,
     messages,
     metrics,
+    outside,
     plane,
     playbooks,
     policy,
@@ -68,6 +69,7 @@ API = (
     wishes.router,
     epochs.router,
     proposing.router,
+    outside.router,
     signals.router,
     shadow.router,
     intents.router,
@@ -106,6 +108,7 @@ def create_app(
     app.include_router(events.router, prefix=PREFIX)
     for router in API:
         app.include_router(router, prefix=PREFIX, dependencies=[Depends(caller_of)])
+    app.include_router(outside.gates, prefix=PREFIX)  # a body may carry the token
     app.include_router(probes.router)
     app.include_router(metrics.router)
     app.include_router(page.router)

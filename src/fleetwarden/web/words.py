@@ -163,9 +163,11 @@ def asked(item: Item) -> str:
     said = f"{_ACT.get(kind, kind)} {item['target']}"
     if params.get("replica") is not None:
         said += f"#{params['replica']}"
-    if params.get("replicas") is not None:
+    counted = type(params.get("replicas")) is int  # of somebody else's kind it may be anything
+    if counted:
         said += f" {'with' if kind == 'start_service' else 'to'} {_count(params['replicas'], 'replica', 'replicas')}"
-    rest = ", ".join(f"{name} {value}" for name, value in params.items() if name not in ("replica", "replicas"))
+    known = ("replica", "replicas") if counted else ("replica",)
+    rest = ", ".join(f"{name} {value}" for name, value in params.items() if name not in known)
     said += f" ({rest})" if rest else ""
     return f"would {said} (dry run)" if item["dry_run"] else said
 

@@ -91,8 +91,7 @@ def test_what_needs_a_person_is_queued_with_what_it_needs_and_not_approved_by_wh
 @pytest.mark.parametrize(
     ("body", "status", "code"),
     [
-        ({"kind": "merge_promotion"}, 400, "misconfigured"),
-        ({"kind": "diagnose"}, 400, "misconfigured"),
+        ({"kind": "failure_gap"}, 400, "misconfigured"),
         ({"target": "nowhere"}, 404, "not_found"),
         ({"reason": " "}, 400, "misconfigured"),
         ({"idempotency_key": ""}, 400, "malformed"),

@@ -92,6 +92,8 @@ def _add(listed: Listed) -> None:
         response_model=page_model,
         openapi_extra=query_parameters(listed.filters, listed.state_names),
     )
+    if listed.topic == "actions":
+        return  # one by its id is also one of another system's: `routes.outside`
     router.add_api_route(
         f"/{listed.topic}/{{id}}",
         _single_of(listed),

@@ -11,7 +11,6 @@ from starlette.responses import Response
 from fleetwarden.app.proposing import KEY_MAX
 from fleetwarden.domain.actions import ACTUATED_KINDS
 from fleetwarden.domain.identifiers import JsonValue
-from fleetwarden.web.addresses import NAME_PATTERN
 from fleetwarden.web.answers import answer
 from fleetwarden.web.bodies import ClosedBody, documented, json_body
 from fleetwarden.web.callers import AnyCaller, Plane
@@ -37,11 +36,16 @@ PARAMS: dict[str, JsonValue] = {  # what a kind takes of them is the policy's fi
 }
 
 
-class Proposal(ClosedBody):
-    """`idempotency_key` makes a repeated request one request; `break_glass` (role admin) passes freezes and windows."""
+KIND_PATTERN = "^[A-Za-z][A-Za-z0-9_.:/-]{0,63}$"
 
-    kind: Annotated[str, Field(json_schema_extra={"enum": sorted(ACTUATED_KINDS)})]
-    target: Annotated[str, Field(min_length=1, max_length=63, json_schema_extra={"pattern": NAME_PATTERN})]
+
+class Proposal(ClosedBody):
+    """`kind`: one of the fleet's own on a service, or another system's own name on a target of its own.
+
+    `idempotency_key` makes a repeated request one request; `break_glass` (role admin) passes freezes and windows."""
+
+    kind: Annotated[str, Field(max_length=64, json_schema_extra={"pattern": KIND_PATTERN})]
+    target: Annotated[str, Field(min_length=1, max_length=256, json_schema_extra={"pattern": "^[A-Za-z0-9._/-]+$"})]
     params: Annotated[dict[str, Any], Field(default_factory=dict, json_schema_extra=PARAMS)]
     reason: RequiredReason
     idempotency_key: Annotated[
@@ -52,8 +56,9 @@ class Proposal(ClosedBody):
 
 @router.post("/actions", response_model=Proposed, openapi_extra=documented(Proposal))
 def propose_action(caller: AnyCaller, plane: Plane, body: Annotated[Proposal, json_body(Proposal)]) -> Response:
-    """Ask for an action on one service; the policy decides as for everybody."""
-    proposed = plane.proposing.propose(
+    """Ask for an action; the policy decides as for everybody.  One of a kind of your own you carry out yourself."""
+    asked = plane.proposing if body.kind in ACTUATED_KINDS else plane.remedies.outside
+    proposed = asked.propose(
         caller,
         kind=body.kind,
         target=body.target,

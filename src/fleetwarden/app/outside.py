@@ -1,0 +1,244 @@
+"""Actions that other systems carry out, as those systems meet them: asking, claiming, and saying how it ended.
+
+The person is the one behind the token.  A target that is one of our services belongs to its group, so that a role that
+is limited to a group asks for nothing else.  Nothing is carried out here, and nothing that cannot be read is a yes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fleetwarden.app import views
+from fleetwarden.app.identity import Caller, Role, require, require_somewhere
+from fleetwarden.app.parts import Parts
+from fleetwarden.controllers.gate import Admission, Answer
+from fleetwarden.controllers.loop import Subscription
+from fleetwarden.controllers.outside import OutsideAction, OutsideDesk, read_outside
+from fleetwarden.domain import structure
+from fleetwarden.domain.actions import ActionRequest, Evidence, Outcome, Source
+from fleetwarden.domain.errors import Conflict, Misconfigured, OutboxConflict
+from fleetwarden.domain.identifiers import SECOND, JsonValue, digest, parse_id, rfc3339
+from fleetwarden.domain.outside import OutsideLimits, kind_problem
+from fleetwarden.ports.stores import Tx
+
+__all__ = ["DETAIL_MAX", "KEY_MAX", "REASON_MAX", "OutsideActions", "limits_of", "request_of"]
+
+KEY_MAX = 200  # characters
+REASON_MAX = 2000
+DETAIL_MAX = 2000
+CODE_MAX = 64
+SWEEP_S = 10.0
+
+
+def limits_of(parts: Parts) -> OutsideLimits:
+    """How long a claim may wait and take, by the settings."""
+    settings = parts.settings
+    return OutsideLimits(
+        start_us=int(settings.fleet_outside_start_s * SECOND), run_us=int(settings.fleet_outside_run_s * SECOND)
+    )
+
+
+def request_of(
+    parts: Parts,
+    caller: Caller,
+    *,
+    kind: str,
+    target: str,
+    params: Mapping[str, JsonValue],
+    reason: str,
+    key: str,
+    facts: Mapping[str, JsonValue] | None = None,
+    break_glass: bool = False,
+) -> ActionRequest:
+    """A request for an action of an outside system, in its target's group if that is a service of ours.
+
+    Raises Misconfigured (kind, target, params), Forbidden.
+    """
+    if problem := kind_problem(kind):
+        raise Misconfigured(problem, hint="nothing was decided")
+    service = parts.configuration.current().last_good_fleet.services.get(target)
+    group = None if service is None else service.group
+    require(caller, Role.ADMIN if break_glass else Role.OPERATOR, group)
+    request = ActionRequest(
+        kind=kind,
+        target=target,
+        params=dict(params),
+        source=Source.API,
+        requested_by=caller.person,
+        reason=reason,
+        key=key,
+        group=group or "",
+        substrate="" if service is None else service.substrate,
+        evidence=Evidence(reason=reason, facts=facts or {}),
+        break_glass=break_glass,
+    )
+    if problem := structure.check(request):
+        raise Misconfigured(f"the request is malformed: {problem}", hint="nothing was decided")
+    return request
+
+
+class OutsideActions:
+    """The outside actions of one plane."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self.desk = OutsideDesk(parts.store, parts.configuration, parts.gate.texts, limits=limits_of(parts))
+
+    def subscriptions(self) -> Sequence[Subscription]:
+        """What runs: claims without a result become unknown outcomes."""
+        return [Subscription(name="outside_claims", interval_s=SWEEP_S, run=self.desk.sweep, vital=False)]
+
+    def propose(
+        self,
+        caller: Caller,
+        *,
+        kind: str,
+        target: str,
+        params: Mapping[str, JsonValue],
+        reason: str,
+        key: str | None = None,
+        break_glass: bool = False,
+    ) -> dict[str, JsonValue]:
+        """Ask for an action that the caller will carry out.  Returns what `Proposing.propose` does, with `state`.
+
+        `action_id` names it from now on, unless it is denied.  Raises Forbidden, Misconfigured, Conflict (the key came
+        with another body), StoreUnavailable.
+        """
+        require_somewhere(caller, Role.OPERATOR)
+        if not reason.strip() or len(reason) > REASON_MAX:
+            raise Misconfigured(
+                f"a proposal needs a reason of 1 to {REASON_MAX} characters", hint="nothing was proposed"
+            )
+        if key is not None and not 1 <= len(key) <= KEY_MAX:
+            raise Misconfigured(f"an idempotency key has 1 to {KEY_MAX} characters", hint="nothing was proposed")
+        inner = digest(["proposal", caller.person, key or self._parts.ids.new()]).removeprefix("sha256:")
+        request = request_of(
+            self._parts,
+            caller,
+            kind=kind,
+            target=target,
+            params=params,
+            reason=reason,
+            key=inner,
+            break_glass=break_glass,
+        )
+        before = self._parts.store.read(lambda tx: tx.decisions.by_key(inner))
+        if before is None:
+            [admission] = self._parts.gate.admit([request], fence=None)
+            return self._proposed(self._shown(_decided(admission)))
+        then, now = before.request, request
+        if (then.digest(), then.reason, then.break_glass) != (now.digest(), now.reason, now.break_glass):
+            raise OutboxConflict(
+                f"this idempotency key came with another request before: {then.kind} {then.target}",
+                hint="a new request needs a new key",
+            )
+        return self._proposed(self._shown(before.seq))
+
+    def show(self, caller: Caller, action_id: str) -> dict[str, JsonValue]:
+        """One outside action by its id, its approval's (`A-…`) or its record's (`X-…`).  Raises Forbidden, NotFound."""
+        require(caller, Role.VIEWER)
+        return outside_view(self._shown(self._found(action_id).decision.seq))
+
+    def claim(self, caller: Caller, action_id: str) -> dict[str, JsonValue]:
+        """Take the authorisation up, right before acting: whoever gets an answer is the only one who does.
+
+        Raises Forbidden, NotFound, Conflict, Refused as `OutsideDesk.claim` does; then nothing was claimed.
+        """
+        decision_seq = self._operable(caller, action_id)
+        return outside_view(self.desk.claim(decision_seq, by=caller.person))
+
+    def report(
+        self, caller: Caller, action_id: str, *, ok: bool, detail: str = "", code: str | None = None
+    ) -> dict[str, JsonValue]:
+        """Say how it ended, once.  `code`: a machine word for a failure.
+
+        Raises Forbidden, Misconfigured, NotFound, Conflict, Refused as `OutsideDesk.report` does.
+        """
+        decision_seq = self._operable(caller, action_id)
+        if ok and code:
+            raise Misconfigured(f"a success has no code, {code[:CODE_MAX]!r} was given", hint="nothing was written")
+        if len(detail) > DETAIL_MAX or len(code or "") > CODE_MAX:
+            raise Misconfigured(f"detail has at most {DETAIL_MAX} characters, code {CODE_MAX}")
+        outcome = Outcome(ok=ok, detail=detail, code="" if ok else code or "failed")
+        return outside_view(self.desk.report(decision_seq, by=caller.person, outcome=outcome))
+
+    def _operable(self, caller: Caller, action_id: str) -> int:
+        require_somewhere(caller, Role.OPERATOR)
+        found = self._found(action_id)
+        service = self._parts.configuration.current().last_good_fleet.services.get(found.request.target)
+        require(caller, Role.OPERATOR, None if service is None else service.group)
+        return found.decision.seq
+
+    def _found(self, action_id: str) -> OutsideAction:
+        return self._parts.store.read(lambda tx: read_outside(tx, _decision_of(tx, action_id), self.desk.limits))
+
+    def _shown(self, decision_seq: int) -> OutsideAction:
+        return self.desk.show(decision_seq)
+
+    @staticmethod
+    def _proposed(action: OutsideAction) -> dict[str, JsonValue]:
+        told = outside_view(action)
+        decision, approval = action.decision, action.approval
+        denied = told["decision"] == "deny"
+        return {
+            "decision": told["decision"],
+            "decision_id": decision.id,
+            "approval_id": told["approval_id"],
+            "action_id": None if denied else decision.id,
+            "state": told["state"],
+            "reason": decision.reason,
+            "requested_by": decision.request.requested_by,
+            "dry_run": False,
+            "break_glass": decision.request.break_glass,
+            "held": None,
+            "approval": None if approval is None else views.approval(approval),
+        }
+
+
+def _decided(admission: Admission) -> int:
+    """The number of the decision that stands for an admission."""
+    if admission.decision is not None:
+        return admission.decision.seq
+    if admission.answer is not Answer.WAITING or admission.approval is None:
+        raise Conflict(f"nothing was decided: {admission.reason}", code="target_busy", hint="try again later")
+    return admission.approval.decision_seq  # somebody was asked about this very request before
+
+
+def _decision_of(tx: Tx, action_id: str) -> int:
+    text = action_id.strip()
+    if text[:2].upper() == "X-":
+        return tx.outbox.get(parse_id("X", text)).decision_seq
+    if text[:2].upper() == "A-" or text.startswith("action_approval:"):
+        return tx.approvals.get(parse_id("A", text)).decision_seq
+    return parse_id("D", text)
+
+
+def outside_view(action: OutsideAction) -> dict[str, JsonValue]:
+    """As JSON: `{id, at, kind, target, state, may_proceed, …}`; `execution_id` is of its record, once claimed."""
+    decision, record, stage = action.decision, action.record, action.stage
+    holder = "" if record is None or record.fence is None else record.fence.holder
+    return {
+        "id": decision.id,
+        "action_id": decision.id,
+        "at": rfc3339(decision.at),
+        "kind": decision.request.kind,
+        "target": decision.request.target,
+        "params": dict(decision.request.params),
+        "state": stage.state.value,
+        "may_proceed": stage.state.value == "authorised",
+        "until": rfc3339(stage.until),
+        "decision": decision.verdict.value,
+        "decision_id": decision.id,
+        "approval_id": None if action.approval is None else action.approval.id,
+        "execution_id": None if record is None else record.id,
+        "reason": stage.reason,
+        "requested_by": decision.request.requested_by,
+        "request_reason": decision.request.reason,
+        "digest": decision.request_digest,
+        "claimed_by": holder or None,
+        "claimed_at": None if record is None else rfc3339(record.started_at),
+        "finished_at": None if record is None else rfc3339(record.finished_at),
+        "ok": None if record is None or record.outcome is None or record.outcome.unknown_outcome else record.outcome.ok,
+        "code": None if record is None or record.outcome is None else record.outcome.code or None,
+        "detail": "" if record is None or record.outcome is None else record.outcome.detail,
+    }

@@ -1,0 +1,82 @@
+"""A promotion pipeline in a process of its own, beside a plane in another: asked over HTTP, granted at a terminal."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+
+from fleetwarden.domain.errors import Misconfigured, Refused, Retryable
+from fleetwarden.promotion import ActionsOverHttp, GovernedAutoMerger, MergeState
+from tests.acceptance.cli.world import World
+
+
+class Page(BaseHTTPRequestHandler):
+    """A proxy's answer: 200, and a page for people."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"<html>come again</html>")
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@contextmanager
+def page() -> Iterator[str]:
+    with HTTPServer(("127.0.0.1", 0), Page) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.req("POL-11", "POL-20", "RUN-16")
+def test_a_pipeline_merges_what_a_person_has_granted(world: World) -> None:
+    plane = world.up()
+    secret = world.run("token", "create", "pipeline", "--role", "operator").lines[1].strip()
+    made: list[Any] = []
+
+    def merge(target: str, params: Mapping[str, Any]) -> str:
+        made.append((target, params["revision"]))
+        return "merged"
+
+    merger = GovernedAutoMerger(ActionsOverHttp(plane.url, secret), merge)
+
+    def promote() -> Any:
+        return merger.promote("model-7", {"revision": "1a2b"}, reason="tests are green")
+
+    asked = promote()
+    assert (asked.state, made) == (MergeState.WAITING, []), asked
+    world.run("token", "create", "ada", "--role", "approver")
+    granted = world.run("approvals", "grant", asked.approval_id, "--reason", "looked")
+    assert granted.code == 0, granted.err
+    assert (promote().state, promote().state, made) == (MergeState.MERGED, MergeState.MERGED, [("model-7", "1a2b")])
+    shown = world.run("approvals", "show", asked.approval_id)
+    assert "carried out" in shown.out
+
+
+@pytest.mark.req("POL-11", "POL-20")
+def test_whatever_is_no_answer_is_no_yes(world: World) -> None:
+    plane = world.up()
+    none = GovernedAutoMerger(ActionsOverHttp(plane.url, "fw_wrong"), lambda *_: pytest.fail("merged"))
+    told = none.promote("model-7", {}, reason="tests are green")
+    assert (told.state, "token" in told.reason) == (MergeState.BLOCKED, True)
+    nobody = GovernedAutoMerger(ActionsOverHttp("http://127.0.0.1:9", "fw_x"), lambda *_: pytest.fail("merged"))
+    assert nobody.promote("model-7", {}, reason="green").reason.startswith("nobody could be asked")
+    with pytest.raises(Refused, match="token"):
+        ActionsOverHttp(plane.url, "fw_wrong").claim("D-1")
+    with page() as url, pytest.raises(Retryable, match="no JSON object"):
+        ActionsOverHttp(url, "fw_x").claim("D-1")
+    for wrong in (("ftp://x", "t"), (plane.url, ""), (plane.url, "ü")):
+        with pytest.raises(Misconfigured):
+            ActionsOverHttp(*wrong)
