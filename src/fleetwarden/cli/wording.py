@@ -82,7 +82,7 @@ def _object(kind: object, target: object, params: Mapping[str, Any]) -> str:
     counts = type(replicas) is int  # of somebody else's kind it may be anything
     if isinstance(replicas, int) and counts:
         joined = "with" if kind == "start_service" else "to"
-        said += f" {joined} {counted(int(replicas), 'replica')}"
+        said += f" {joined} {counted(replicas, 'replica')}"
     known = ("replica", "replicas") if counts else ("replica",)
     extra = [f"{name} {value}" for name, value in params.items() if name not in known]
     return f"{said} ({', '.join(extra)})" if extra else said
