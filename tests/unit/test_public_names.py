@@ -28,6 +28,9 @@ NAMES = {
     "reconciler": ("ReconcileReport",),
     "health": ("FleetHealthEvidence",),
     "notify": ("Notifier", "Notice", "send_notification", "set_default_notifier"),
+    "promotion": ("GovernedAutoMerger",),
+    "playbooks": ("register_playbook", "escalate_repeated_failure"),
+    "watch": ("watch_deploy", "run_deploy_watch"),
     "wiring": ("set_fleet_actuator", "set_fleet_observer", "set_scaling_signal_provider", "set_default_notifier"),
 }  # fmt: skip
 

@@ -29,13 +29,6 @@ _ERRORS: Mapping[int, type[FleetError]] = {
     409: Conflict,
     413: Misconfigured,
 }
-    400: Misconfigured,
-    401: Refused,
-    403: Refused,
-    404: NotFound,
-    409: Conflict,
-    413: Misconfigured,
-}
 
 
 class ActionsOverHttp:

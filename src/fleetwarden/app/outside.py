@@ -180,13 +180,14 @@ class OutsideActions:
         told = outside_view(action)
         decision, approval = action.decision, action.approval
         denied = told["decision"] == "deny"
+        fresh = told["state"] in ("waiting", "authorised", "denied")  # else what stands before it, or what became of it
         return {
             "decision": told["decision"],
             "decision_id": decision.id,
             "approval_id": told["approval_id"],
             "action_id": None if denied else decision.id,
             "state": told["state"],
-            "reason": decision.reason,
+            "reason": decision.reason if fresh else told["reason"],
             "requested_by": decision.request.requested_by,
             "dry_run": False,
             "break_glass": decision.request.break_glass,

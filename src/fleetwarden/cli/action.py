@@ -1,4 +1,4 @@
-"""`action propose`: a person asks for an action, and may wait for what becomes of it.
+"""`action`: a person asks for an action, may wait for what becomes of it, and says how one of their own ended.
 
 The policy decides as for every controller.  Waiting changes nothing: a command that is interrupted has still proposed.
 """
@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from fleetwarden.cli.calling import Call, connected
-from fleetwarden.cli.client import PlaneClient
-from fleetwarden.cli.wording import status_word
+from fleetwarden.cli.client import PlaneClient, quoted
+from fleetwarden.cli.wording import asked_for, status_word
 from fleetwarden.domain.errors import Misconfigured
 
 __all__ = ["action"]
@@ -30,6 +30,7 @@ SHORT = {
 LOOK_EVERY_S = 0.5
 ENDED = frozenset({"succeeded", "failed", "simulated", "abandoned", "recovery_pending"})
 REFUSED = frozenset({"rejected", "expired", "superseded", "voided"})
+NEVER = REFUSED | {"denied", "lapsed"}  # of an action that is carried out elsewhere
 
 
 @action.command("propose")
@@ -70,6 +71,38 @@ def propose(
         call.show_json(proposed)
     if not good:
         raise typer.Exit(1)
+
+
+ActionId = Annotated[str, typer.Argument(metavar="ID", help="What `action propose` answered with: D-… or A-….")]
+
+
+@action.command("claim")
+@connected
+def claim(call: Call, name: ActionId) -> None:
+    """Take up what was allowed, right before you do it yourself; policy is asked again, and it is taken up once."""
+    _told(call, call.plane().post(f"/actions/{quoted(name)}/claim", {}))
+
+
+@action.command("result")
+@connected
+def result(
+    call: Call,
+    name: ActionId,
+    failed: Annotated[bool, typer.Option("--failed", help="It did not go well.")] = False,
+    detail: Annotated[str, typer.Option("--detail", metavar="TEXT", help="Kept with the action.")] = "",
+    code: Annotated[str | None, typer.Option("--code", metavar="WORD", help="A machine word for a failure.")] = None,
+) -> None:
+    """Say how an action that you carried out ended, once; its approval is closed with it."""
+    body: dict[str, Any] = {"ok": not failed, "detail": detail}
+    _told(call, call.plane().post(f"/actions/{quoted(name)}/result", body | ({"code": code} if code else {})))
+
+
+def _told(call: Call, told: dict[str, Any]) -> None:
+    if call.as_json:
+        call.show_json(told)
+        return
+    line = f"{told['execution_id']} ({told['id']}), {asked_for(told)}: {status_word(told['state'])}"
+    call.screen.line(f"{line} by {told['claimed_by']}", indent=2)
 
 
 def _params(given: list[str]) -> dict[str, Any]:
@@ -129,6 +162,10 @@ def _await(call: Call, client: PlaneClient, proposed: dict[str, Any]) -> bool:
                 detail = f": {record['detail']}" if record["detail"] else ""
                 call.progress(f"{number}: {status_word(record['state'])}{detail}")
                 return bool(record["state"] in ("succeeded", "simulated"))
+            if record["state"] in NEVER:
+                proposed["action"] = record
+                call.progress(f"{number}: {status_word(record['state'])}: {record['reason']}", tone="warn")
+                return False
         else:
             approval = client.get(f"/approvals/{proposed['approval_id']}")
             if approval["status"] in REFUSED:

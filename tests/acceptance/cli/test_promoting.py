@@ -80,3 +80,23 @@ def test_whatever_is_no_answer_is_no_yes(world: World) -> None:
     for wrong in (("ftp://x", "t"), (plane.url, ""), (plane.url, "ü")):
         with pytest.raises(Misconfigured):
             ActionsOverHttp(*wrong)
+
+
+@pytest.mark.req("POL-20")
+def test_a_person_claims_and_reports_at_a_terminal(world: World) -> None:
+    world.up()
+    own = ("--token", world.run("token", "create", "bob", "--role", "operator").lines[1].strip())
+    asked = world.json("action", "propose", "cut_over", "dns", "--reason", "the move", "--json", *own)
+    early = world.run("action", "claim", asked["action_id"], *own)
+    assert (early.code, "waits for an answer" in early.err) == (1, True), early.err
+    assert world.run("approvals", "grant", asked["approval_id"], "--reason", "looked").code == 0
+    claimed = world.run("action", "claim", asked["action_id"], *own)
+    assert (claimed.code, "cut_over dns" in claimed.out) == (0, True), claimed.err
+    told = world.json("action", "result", asked["action_id"], "--failed", "--code", "no_route", "--json", *own)
+    assert (told["state"], told["code"], told["ok"]) == ("failed", "no_route", False)
+    again = world.run("action", "result", asked["action_id"], *own)
+    assert (again.code, "has ended already" in again.err) == (1, True)
+    other = world.json("action", "propose", "cut_over", "dns", "--reason", "once more", "--json", *own)
+    assert world.run("approvals", "reject", other["approval_id"], "--reason", "no").code == 0
+    waited = world.run("action", "propose", "cut_over", "dns", "--reason", "x", "--key", "k", "--wait", "--json", *own)
+    assert waited.code == 1
