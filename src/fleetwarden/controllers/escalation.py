@@ -7,6 +7,7 @@ back by itself; that is read from the same ledger when the action is next wanted
 
 from __future__ import annotations
 
+from fleetwarden.controllers.storm_watch import severity_in
 from fleetwarden.domain.actions import OutboxRecord, Outcome
 from fleetwarden.domain.identifiers import rfc3339
 from fleetwarden.domain.repeated_failures import ESCALATE_AT, SPAN, escalation, streak_of
@@ -25,7 +26,7 @@ def escalate(tx: Tx, record: OutboxRecord, outcome: Outcome) -> bool:
         topic="notice",
         actor=request.source,
         subject=request.target,
-        severity="critical",
+        severity=severity_in(tx, "critical", request.group),
         summary=escalation(row, outcome.detail or outcome.code),
         detail={
             "incident": "repeated_failure",

@@ -31,7 +31,7 @@ from fleetwarden.domain.storm import (
 )
 from fleetwarden.ports.stores import Store, Tx
 
-__all__ = ["FACT", "StormWatch", "cleared", "known_storms", "read_storms", "scope_words"]
+__all__ = ["FACT", "StormWatch", "cleared", "known_storms", "read_storms", "scope_words", "severity_in"]
 
 FACT = "storms"
 INCIDENT = "storm"  # folds the notices of a storm into one message
@@ -120,6 +120,12 @@ def cleared(tx: Tx, services: Mapping[str, Service], *, by: str, reason: str) ->
         detail={"storm": sorted(storms.open)},
     )
     return after
+
+
+def severity_in(tx: Tx, severity: str, group: str) -> str:
+    """How loudly to say that a service of this group does not get well: in a storm a page went out already, so that
+    what would be another one is an error."""
+    return "error" if severity == "critical" and known_storms(tx).for_group(group) is not None else severity
 
 
 def scope_words(scope: str) -> str:

@@ -10,6 +10,7 @@ import msgspec
 
 from fleetwarden.controllers.escalation import escalate
 from fleetwarden.controllers.quarantining import quarantine
+from fleetwarden.controllers.storm_watch import severity_in
 from fleetwarden.domain.actions import Kind, Outcome
 from fleetwarden.domain.deploy_watch import DeployWatch, OnFail, WatchStatus
 from fleetwarden.domain.deploy_watch_verdict import Verdict, proves
@@ -53,13 +54,14 @@ def watched_words(watch: DeployWatch) -> str:
 
 
 def tell(tx: Tx, watch: DeployWatch, severity: str, summary: str) -> None:
-    """A notice with the watch as its evidence."""
+    """A notice with the watch as its evidence; in a storm it is no page of its own."""
     action = {} if watch.action_seq is None else {"action": show_id("X", watch.action_seq)}
+    group = "" if watch.action_seq is None else tx.outbox.get(watch.action_seq).request.group
     tx.journal.write(
         topic="notice",
         actor="deploy_watch",
         subject=watch.service,
-        severity=severity,
+        severity=severity_in(tx, severity, group),
         summary=summary,
         detail={
             "watch": watch.id,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -96,7 +97,7 @@ def test_a_person_claims_and_reports_at_a_terminal(world: World) -> None:
     assert (told["state"], told["code"], told["ok"]) == ("failed", "no_route", False)
     again = world.run("action", "result", asked["action_id"], *own)
     assert (again.code, "has ended already" in again.err) == (1, True)
-    other = world.json("action", "propose", "cut_over", "dns", "--reason", "once more", "--json", *own)
+    other = world.json("action", "propose", "cut_over", "dns", "--reason", "x", "--key", "k", "--json", *own)
     assert world.run("approvals", "reject", other["approval_id"], "--reason", "no").code == 0
     waited = world.run("action", "propose", "cut_over", "dns", "--reason", "x", "--key", "k", "--wait", "--json", *own)
-    assert waited.code == 1
+    assert (waited.code, json.loads(waited.out)["action"]["state"]) == (1, "rejected"), waited

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from fleetwarden.controllers.storm_watch import FACT, cleared, known_storms
+from fleetwarden.controllers.storm_watch import FACT, cleared, known_storms, severity_in
 from fleetwarden.domain.actions import Kind, Source, Tier
 from fleetwarden.domain.errors import Fenced
-from fleetwarden.domain.fleet import Fleet
+from fleetwarden.domain.fleet import Fleet, Service
 from fleetwarden.domain.lifecycles import ApprovalState
 from fleetwarden.domain.storm import FLEET
 from fleetwarden.ports.stores import Page
@@ -200,3 +200,28 @@ def test_a_group_without_the_limit_is_not_asked(bench: Bench) -> None:
     fleet = running(bench, "a", "b", group="web")
     bench.policy(a_policy(Tier.AUTO))
     assert proposed(bench, Kind.RESTART, "a", fleet) == "prepared"
+
+
+@pytest.mark.req("POL-15")
+def test_what_fails_in_a_storm_is_no_page_beside_the_storms_own(bench: Bench) -> None:
+    running(bench, "a", "b", "c", group="left")
+    running(bench, *(f"r{number}" for number in range(20)), group="right")
+    bench.files.declare(fleet=a_fleet(*(a_service(name, group="left") for name in "abc"), *others()))
+    bench.look()
+    assert bench.store.read(lambda tx: severity_in(tx, "critical", "left")) == "critical"
+    crash(bench, "a", "b", "c")
+    bench.look()
+
+    def told(severity: str, group: str) -> str:
+        return bench.store.read(lambda tx: severity_in(tx, severity, group))
+
+    assert bench.store.read(known_storms).for_group("left") is not None
+    assert [told("critical", "left"), told("warning", "left"), told("critical", "right")] == [
+        "error",
+        "warning",
+        "critical",
+    ]
+
+
+def others() -> list[Service]:
+    return [a_service(f"r{number}", group="right") for number in range(20)]
