@@ -47,12 +47,17 @@ def propose(
     break_glass: Annotated[
         bool, typer.Option("--break-glass", help="Role admin: passes freezes and windows, and everybody is told.")
     ] = False,
+    own: Annotated[bool, typer.Option("--own", help="KIND is one of your own, which you carry out yourself.")] = False,
     key: Annotated[
         str | None,
         typer.Option("--key", metavar="KEY", help="Idempotency key: the same again is one request."),
     ] = None,
 ) -> None:
     """Ask for an action.  A stop or a count that was asked for holds until its override is cleared."""
+    if not own and SHORT.get(kind, kind) not in SHORT.values():
+        raise Misconfigured(
+            f"{kind!r} is none of {', '.join(SHORT.values())}", hint="--own proposes a kind that you carry out yourself"
+        )
     client: PlaneClient = call.plane()
     body: dict[str, Any] = {
         "kind": SHORT.get(kind, kind),

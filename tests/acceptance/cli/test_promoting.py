@@ -87,7 +87,7 @@ def test_whatever_is_no_answer_is_no_yes(world: World) -> None:
 def test_a_person_claims_and_reports_at_a_terminal(world: World) -> None:
     world.up()
     own = ("--token", world.run("token", "create", "bob", "--role", "operator").lines[1].strip())
-    asked = world.json("action", "propose", "cut_over", "dns", "--reason", "the move", "--json", *own)
+    asked = world.json("action", "propose", "cut_over", "dns", "--own", "--reason", "the move", "--json", *own)
     early = world.run("action", "claim", asked["action_id"], *own)
     assert (early.code, "waits for an answer" in early.err) == (1, True), early.err
     assert world.run("approvals", "grant", asked["approval_id"], "--reason", "looked").code == 0
@@ -97,7 +97,9 @@ def test_a_person_claims_and_reports_at_a_terminal(world: World) -> None:
     assert (told["state"], told["code"], told["ok"]) == ("failed", "no_route", False)
     again = world.run("action", "result", asked["action_id"], *own)
     assert (again.code, "has ended already" in again.err) == (1, True)
-    other = world.json("action", "propose", "cut_over", "dns", "--reason", "x", "--key", "k", "--json", *own)
+    other = world.json("action", "propose", "cut_over", "dns", "--own", "--reason", "x", "--key", "k", "--json", *own)
     assert world.run("approvals", "reject", other["approval_id"], "--reason", "no").code == 0
-    waited = world.run("action", "propose", "cut_over", "dns", "--reason", "x", "--key", "k", "--wait", "--json", *own)
+    waited = world.run(
+        "action", "propose", "cut_over", "dns", "--own", "--reason", "x", "--key", "k", "--wait", "--json", *own
+    )
     assert (waited.code, json.loads(waited.out)["action"]["state"]) == (1, "rejected"), waited

@@ -35,6 +35,7 @@ OutsideId = Annotated[
 
 
 METADATA: dict[str, Any] = {
+    "propertyNames": {"pattern": TEXT_PATTERN},
     "maxProperties": 32,
     "properties": {
         "kind": {"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9_.:/-]{0,63}$"},
@@ -93,7 +94,9 @@ class FlaggerHook(ClosedBody):
     `metadata`: `kind` (canary_rollout unless given), `target` (the canary's name unless given), `token`.
     """
 
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+    model_config = ConfigDict(
+        extra="ignore", strict=True, frozen=True, json_schema_extra={"propertyNames": {"pattern": TEXT_PATTERN}}
+    )
 
     name: Annotated[str, Field(min_length=1, max_length=253, json_schema_extra={"pattern": "^[A-Za-z0-9._-]+$"})]
     namespace: Annotated[str, Field(max_length=253, json_schema_extra={"pattern": "^[A-Za-z0-9._-]*$"})] = ""
