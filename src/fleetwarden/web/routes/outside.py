@@ -34,8 +34,17 @@ OutsideId = Annotated[
 ]
 
 
+NAMES: dict[str, Any] = {"pattern": TEXT_PATTERN}
+_PLAIN: dict[str, Any] = {"anyOf": [{"type": "string", **NAMES}, {"type": ["number", "boolean", "null"]}]}
+LATER: dict[str, Any] = {  # what a newer sender adds: any value, with texts that have no control characters
+    "anyOf": [
+        _PLAIN,
+        {"type": "array", "items": _PLAIN},
+        {"type": "object", "propertyNames": NAMES, "additionalProperties": _PLAIN},
+    ]
+}
 METADATA: dict[str, Any] = {
-    "propertyNames": {"pattern": TEXT_PATTERN},
+    "propertyNames": NAMES,
     "maxProperties": 32,
     "properties": {
         "kind": {"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9_.:/-]{0,63}$"},
@@ -95,7 +104,10 @@ class FlaggerHook(ClosedBody):
     """
 
     model_config = ConfigDict(
-        extra="ignore", strict=True, frozen=True, json_schema_extra={"propertyNames": {"pattern": TEXT_PATTERN}}
+        extra="ignore",
+        strict=True,
+        frozen=True,
+        json_schema_extra={"propertyNames": NAMES, "additionalProperties": LATER},
     )
 
     name: Annotated[str, Field(min_length=1, max_length=253, json_schema_extra={"pattern": "^[A-Za-z0-9._-]+$"})]
