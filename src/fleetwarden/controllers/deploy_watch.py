@@ -271,10 +271,11 @@ class _Batch:
         poll = int((terms.poll_s if block.poll_s is None else block.poll_s) * SECOND)
         grace = int(terms.grace_s * SECOND) if block.grace_s is None else int(block.grace_s * SECOND)
         inherited = watch.changes_version and watch.kind not in versions.ROLLOUTS and watch.action_seq is not None
+        settling = watch.settled + min(grace, window // 2)
         return msgspec.structs.replace(
             watch,
             deadline=max(watch.settled + window, watch.deadline) if inherited else watch.settled + window,
-            grace_until=watch.grace_until if inherited else watch.settled + min(grace, window // 2),
+            grace_until=min(watch.grace_until, settling) if inherited else settling,
             poll=max(poll, 1),
             definition="" if service is None else versions.definition(service, watch.version),
         )

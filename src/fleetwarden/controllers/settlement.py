@@ -14,10 +14,11 @@ from fleetwarden.controllers.foreign import remember_left
 from fleetwarden.controllers.intent_moves import DEADLINE_S, record_ended
 from fleetwarden.controllers.rollouts import note_version
 from fleetwarden.controllers.unit_recheck import note_allocation
-from fleetwarden.controllers.watch_opening import begin_watch, is_watched
+from fleetwarden.controllers.watch_opening import begin_watch, fail_rollout, is_watched
 from fleetwarden.domain.actions import ExecutionState, OutboxRecord, Outcome
 from fleetwarden.domain.identifiers import JsonValue
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
+from fleetwarden.domain.versions import not_up
 from fleetwarden.ports.stores import ExecutionDraft, Tx
 
 __all__ = ["end_record", "outbox_end"]
@@ -81,6 +82,8 @@ def end_record(
             tx.approvals.move(approval.seq, came_from=ApprovalState.GRANTED, to=ApprovalState.CLOSED, note=done)
     if to is OutboxState.SUCCEEDED and is_watched(request, down_too=watch_scale_down):
         begin_watch(tx, record, outcome, watch_window_s)
+    elif to is OutboxState.FAILED and not_up(request.kind, outcome):
+        fail_rollout(tx, record, outcome, watch_window_s)
     remember_left(tx, record, to, outcome, settled_by=settled_by)
     note_version(tx, record, to, outcome)
     note_allocation(tx, record, to)

@@ -21,7 +21,7 @@ from fleetwarden.domain.versions import ROLLOUTS
 from fleetwarden.ports.stores import Tx, WorkDraft
 from fleetwarden.ports.watches import WatchDraft
 
-__all__ = ["GRACE_S", "WORK_KIND", "begin_watch", "is_watched", "open_watch", "work_key"]
+__all__ = ["GRACE_S", "WORK_KIND", "begin_watch", "fail_rollout", "is_watched", "open_watch", "work_key"]
 
 WORK_KIND = "deploy_watch"
 GRACE_S = 15.0
@@ -43,6 +43,16 @@ def begin_watch(tx: Tx, record: OutboxRecord, outcome: Outcome, window_s: float)
         _fail(tx, before, shown)
         before = None
     return open_watch(tx, _draft(tx.now(), record, outcome, before, window_s), before)
+
+
+def fail_rollout(tx: Tx, record: OutboxRecord, outcome: Outcome, window_s: float) -> DeployWatch:
+    """The watch of a roll-out that stopped because the version did not come up: it has failed before it began.
+
+    Quarantine and rollback follow as from a look.  Part of commit 2.
+    """
+    before = tx.watches.running(record.request.target)
+    watch = open_watch(tx, _draft(tx.now(), record, outcome, before, window_s), before)
+    return end_watch(tx, watch, Verdict(status=WatchStatus.FAILED, reason=f"not up: {outcome.detail[:300]}"))
 
 
 def open_watch(tx: Tx, draft: WatchDraft, before: DeployWatch | None) -> DeployWatch:
@@ -138,7 +148,7 @@ def _shown_down(watch: DeployWatch, request: ActionRequest) -> Probe | None:
     seen, facts = request.evidence.observed_at, request.evidence.facts
     if request.kind != Kind.RESTART or seen is None or seen <= watch.settled:
         return None
-    repaired = watch.kind == Kind.RESTART and not watch.changes_version  # what was repaired needs it again: no grace
+    repaired = watch.kind == Kind.RESTART  # what was repaired needs it again: no grace, or a crash loop eats the budget
     if seen < watch.grace_until and not repaired:
         return None
     instances = [one for one in facts.get("instances", ()) if isinstance(one, Mapping)]

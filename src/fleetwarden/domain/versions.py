@@ -12,16 +12,18 @@ from collections.abc import Sequence
 
 import msgspec
 
-from fleetwarden.domain.actions import ActionRequest, Kind
+from fleetwarden.domain.actions import ActionRequest, Kind, Outcome
 from fleetwarden.domain.fleet import InstanceStatus, ObservedInstance, ObservedService, Service
 from fleetwarden.domain.identifiers import digest
 
 __all__ = [
+    "NOT_UP",
     "ROLLOUTS",
     "as_version",
     "definition",
     "differing",
     "irreversible",
+    "not_up",
     "older_definition",
     "runnable",
     "running",
@@ -29,6 +31,7 @@ __all__ = [
 ]
 
 ROLLOUTS = frozenset({Kind.DEPLOY, Kind.ROLLBACK})
+NOT_UP = "not_up"  # among the codes in `evidence["failures"]` of a roll-out's outcome
 
 
 def runnable(service: Service, version: str) -> bool:
@@ -89,6 +92,12 @@ def running(observed: ObservedService) -> Sequence[str]:
     """The versions of its replicas, each once, in the order of the replicas; empty where none is known."""
     told = [one.version for one in observed.instances if one.version]
     return list(dict.fromkeys(told or ([observed.version] if observed.version else [])))
+
+
+def not_up(kind: str, outcome: Outcome) -> bool:
+    """Whether a roll-out ended because what it started did not come up: that is evidence about its version."""
+    codes = outcome.evidence.get("failures")
+    return kind in ROLLOUTS and not outcome.ok and isinstance(codes, Sequence) and NOT_UP in codes
 
 
 def differing(service: Service, observed: ObservedService) -> str | None:

@@ -27,7 +27,7 @@ from fleetwarden.domain.fleet import (
     ServiceStatus,
 )
 from fleetwarden.domain.identifiers import JsonValue, Micros
-from fleetwarden.domain.versions import ROLLOUTS
+from fleetwarden.domain.versions import NOT_UP, ROLLOUTS
 from fleetwarden.ports.actuation import ActuationCall
 from fleetwarden.ports.evidence import InstanceEvidence
 from fleetwarden.ports.system import Clock
@@ -63,8 +63,8 @@ class Delivery(Record):
 
 class Effect(Record):
     """One line of the truth.  `what`: called | refused | touched (one instance) | landed (all of it) | missed (nothing
-    left to act on) | cut (stopped part of the way) | dropped (the request was lost) | answered (the caller was told;
-    `detail` says what).
+    left to act on) | cut (stopped part of the way) | not_up (a rollout met a broken version) | dropped (the request was
+    lost) | answered (the caller was told; `detail` says what).
 
     `at` is on the clock's monotonic scale, in seconds.  `late` marks what arrived when nobody waited any more.
     """
@@ -109,7 +109,7 @@ class _Parcel:
     delivery: Delivery
     waited_for: bool
     arrived: bool = False
-    end: str = ""  # how it ended: landed, cut or missed
+    end: str = ""  # how it ended: landed, cut, missed or not_up
     double: _Parcel | None = None  # the same request once more
 
 
@@ -148,6 +148,7 @@ class FakeSubstrate:
         self.hidden: set[str] = set()  # left out of every observation
         self.blurred: set[str] = set()  # observed, and nobody can tell whether it is well
         self.failing = ""  # why observing fails altogether; "" = it does not
+        self.broken: set[str] = set()  # versions whose instances end as soon as they are started
         self.said: dict[tuple[str, int], Sequence[str]] = {}  # the output of a service's slot
         self.mute = ""  # why no evidence can be had; "" = it can
         self._clock = clock
@@ -292,6 +293,9 @@ class FakeSubstrate:
             return Outcome(ok=False, code="nothing_there", detail="there was nothing to act on")
         if parcel.end == "cut":
             return Outcome(ok=False, code="partial", detail="it stopped part of the way")
+        if parcel.end == NOT_UP:
+            told = {"failures": [NOT_UP], "version": str(call.request.params["version"])}
+            return Outcome(ok=False, code="partial", detail="what it started did not come up", evidence=told)
         started = self._state(call.request.target).version if call.request.kind == Kind.START else ""
         return Outcome(ok=True, detail="done", evidence={"version": started} if started else {})
 
@@ -347,6 +351,10 @@ class FakeSubstrate:
             with self._lock:
                 change()
                 self._note(call, "touched", instance=index, late=late)
+                dead = call.request.kind in ROLLOUTS and not self._states[call.request.target].slots[index].alive
+            if dead:
+                parcel.end = NOT_UP
+                break
         with self._lock:
             if parcel.end != "landed" and parcel.double in self._wire:
                 self._wire.remove(parcel.double)  # a failure that is reported is one that stays
@@ -395,6 +403,7 @@ class FakeSubstrate:
             started_at=self._clock.now(),
             ready_at=self._clock.monotonic() + self.start_s,
             version=version or had,
+            alive=(version or had) not in self.broken,
         )
 
     @staticmethod

@@ -90,6 +90,46 @@ def test_a_broken_version_is_rolled_back_to_the_verified_one_and_not_deployed_ag
     assert sum(one.request.kind == Kind.DEPLOY for one in world.bench.records()) == 1
 
 
+@pytest.mark.req("DWH-2", "DWH-5", "DWH-7")
+def test_a_version_that_does_not_come_up_goes_back_and_touches_no_further_replica(world: Watched) -> None:
+    world.verified("1.0")
+    world.bench.substrate.broken = {"1.1"}
+    world.declare("1.1")
+    world.pass_by(1)
+    assert world.bench.substrate.versions("app") == {0: "1.1", 1: "1.0"}
+    failed = world.newest()
+    assert (failed.kind, failed.status, failed.version) == (Kind.DEPLOY, WatchStatus.FAILED, "1.1")
+    assert "did not come up" in failed.reason
+    assert [one.version for one in world.quarantines()] == ["1.1"]
+    world.bench.watch()
+    world.pass_by(1)
+    assert (world.rollbacks(), world.versions()) == (1, {"1.0"})
+    world.run_out()
+    world.pass_by()
+    deploys = [one for one in world.bench.decisions() if one.request.kind == Kind.DEPLOY]
+    assert [one.request.params["version"] for one in deploys] == ["1.1"]
+    assert world.standing() == "version_quarantined"
+
+
+@pytest.mark.req("DWH-5")
+def test_a_rollback_whose_version_does_not_come_up_sets_it_aside_and_goes_nowhere_else(world: Watched) -> None:
+    world.verified("1.0")
+    world.verified("1.1")
+    world.declare("2.0")
+    world.pass_by()
+    world.bench.watch()
+    world.bench.substrate.broken = {"1.1"}
+    world.bench.clock.advance(20)
+    world.breaks()
+    world.poll()
+    world.pass_by(1)
+    assert world.newest().kind == Kind.ROLLBACK
+    assert world.newest().follow_up == "people were told"
+    assert {one.version for one in world.quarantines()} == {"1.1", "2.0"}
+    world.run_out()
+    assert world.rollbacks() == 1
+
+
 @pytest.mark.req("DWH-2", "DWH-7")
 def test_under_a_policy_that_asks_the_rollback_waits_and_people_are_told(world: Watched) -> None:
     world.verified("1.0")
@@ -238,6 +278,37 @@ def test_a_repair_within_the_grace_period_takes_the_trial_over(world: Watched) -
     world.breaks()
     world.poll()
     assert (world.newest().status, world.rollbacks()) == (WatchStatus.FAILED, 1)
+
+
+@pytest.mark.req("DWH-4", "REC-6")
+def test_a_version_that_falls_again_after_its_repair_fails_at_once(world: Watched) -> None:
+    world.verified("1.0")
+    world.declare("1.1")
+    world.pass_by()
+    world.bench.watch()
+    for _ in range(2):  # twice within the grace period: what was repaired has no grace left
+        world.bench.clock.advance(2)
+        for index in (0, 1):
+            world.bench.substrate.crash("app", index)
+        world.pass_by(1)
+    failed = next(one for one in world.watches() if one.status is WatchStatus.FAILED)
+    assert (failed.kind, failed.changes_version, failed.version) == (Kind.RESTART, True, "1.1")
+    world.bench.watch()
+    assert world.rollbacks() == 1
+
+
+@pytest.mark.req("DWH-4")
+def test_the_grace_period_of_a_service_holds_for_a_trial_that_a_repair_took_over(world: Watched) -> None:
+    world.verified("1.0")
+    world.declare("1.1", watch=WatchBlock(window_s=100, poll_s=5, grace_s=4))
+    world.pass_by()
+    for index in (0, 1):
+        world.bench.substrate.crash("app", index)
+    world.pass_by(1)  # before the first step of the deploy's own watch
+    world.bench.watch()
+    taken = world.newest()
+    assert (taken.kind, taken.changes_version) == (Kind.RESTART, True)
+    assert taken.grace_until == taken.settled + 4 * SECOND
 
 
 @pytest.mark.req("DWH-1")

@@ -259,7 +259,7 @@ class ProcessActuator:
                 break
             why = self._arrivals.await_up(service, slot.index, pid, job.call.deadline)
             if why is not None:
-                job.account.fail(Refused(f"{name}#{slot.index} did not come up: {why}", code="not_up"))
+                job.account.fail(Refused(f"{name}#{slot.index} did not come up: {why}", code=versions.NOT_UP))
                 break
         word = "deployed" if job.call.request.kind == Kind.DEPLOY else "rolled back to"
         there = len(slots) - len(old)
