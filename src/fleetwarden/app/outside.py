@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fleetwarden.app import views
+from fleetwarden.app.asking import check_asking, key_of, other_body
 from fleetwarden.app.identity import Caller, Role, require, require_somewhere
 from fleetwarden.app.parts import Parts
 from fleetwarden.controllers.gate import Admission, Answer
@@ -16,16 +17,14 @@ from fleetwarden.controllers.loop import Subscription
 from fleetwarden.controllers.outside import OutsideAction, OutsideDesk, read_outside
 from fleetwarden.domain import structure
 from fleetwarden.domain.actions import ActionRequest, Evidence, Outcome, Source
-from fleetwarden.domain.errors import Conflict, Misconfigured, OutboxConflict
-from fleetwarden.domain.identifiers import SECOND, JsonValue, digest, parse_id, rfc3339
+from fleetwarden.domain.errors import Conflict, Misconfigured
+from fleetwarden.domain.identifiers import SECOND, JsonValue, parse_id, rfc3339
 from fleetwarden.domain.outside import OutsideLimits, kind_problem
 from fleetwarden.ports.stores import Tx
 
-__all__ = ["DETAIL_MAX", "KEY_MAX", "REASON_MAX", "OutsideActions", "limits_of", "request_of"]
+__all__ = ["DETAIL_MAX", "OutsideActions", "limits_of", "request_of"]
 
-KEY_MAX = 200  # characters
-REASON_MAX = 2000
-DETAIL_MAX = 2000
+DETAIL_MAX = 2000  # characters
 CODE_MAX = 64
 SWEEP_S = 10.0
 
@@ -105,13 +104,8 @@ class OutsideActions:
         with another body), StoreUnavailable.
         """
         require_somewhere(caller, Role.OPERATOR)
-        if not reason.strip() or len(reason) > REASON_MAX:
-            raise Misconfigured(
-                f"a proposal needs a reason of 1 to {REASON_MAX} characters", hint="nothing was proposed"
-            )
-        if key is not None and not 1 <= len(key) <= KEY_MAX:
-            raise Misconfigured(f"an idempotency key has 1 to {KEY_MAX} characters", hint="nothing was proposed")
-        inner = digest(["proposal", caller.person, key or self._parts.ids.new()]).removeprefix("sha256:")
+        check_asking(reason, key)
+        inner = key_of(caller.person, key or self._parts.ids.new())
         request = request_of(
             self._parts,
             caller,
@@ -128,10 +122,7 @@ class OutsideActions:
             return self._proposed(self._shown(_decided(admission)))
         then, now = before.request, request
         if (then.digest(), then.reason, then.break_glass) != (now.digest(), now.reason, now.break_glass):
-            raise OutboxConflict(
-                f"this idempotency key came with another request before: {then.kind} {then.target}",
-                hint="a new request needs a new key",
-            )
+            raise other_body(then)
         return self._proposed(self._shown(before.seq))
 
     def show(self, caller: Caller, action_id: str) -> dict[str, JsonValue]:

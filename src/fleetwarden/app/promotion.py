@@ -16,6 +16,7 @@ from fleetwarden.app.identity import Caller, Role
 from fleetwarden.domain.actions import Record
 from fleetwarden.domain.errors import FleetError
 from fleetwarden.domain.identifiers import JsonValue, digest
+from fleetwarden.domain.scrubbing import scrubbed
 
 __all__ = ["KIND", "Actions", "GovernedAutoMerger", "MergeState", "PlaneActions", "Promotion"]
 
@@ -118,8 +119,8 @@ class GovernedAutoMerger:
         why = str(told.get("reason") or "")
         if state == "authorised" and action:
             return self._flip(action, approval, target, params)
-        if state == "running" and action in self._untold:
-            return self._tell(action, approval, *self._untold[action])
+        if state in _NOT_HEARD and (ended := self._ended(action)) is not None:
+            return self._tell(action, approval, *ended)
         return Promotion(state=_OF.get(state, MergeState.BLOCKED), reason=why, action_id=action, approval_id=approval)
 
     def _flip(self, action: str, approval: str, target: str, params: Mapping[str, JsonValue]) -> Promotion:
@@ -133,12 +134,16 @@ class GovernedAutoMerger:
             why = f"the claim was answered with {claimed.get('state')}"
             return Promotion(state=MergeState.BLOCKED, reason=why, action_id=action, approval_id=approval)
         try:
-            ok, detail = True, self._merge(target, params) or ""
+            ok, detail = True, _line(self._merge(target, params) or "")
         except Exception as error:  # noqa: BLE001 -- it is anybody's code, and its end has to be told all the same
-            ok, detail = False, f"{type(error).__name__}: {error}"
+            ok, detail = False, _line(f"{type(error).__name__}: {error}")
         with self._lock:
-            self._untold[action] = ok, detail[:DETAIL_MAX]
-        return self._tell(action, approval, ok, detail[:DETAIL_MAX])
+            self._untold[action] = ok, detail
+        return self._tell(action, approval, ok, detail)
+
+    def _ended(self, action: str) -> tuple[bool, str] | None:
+        with self._lock:
+            return self._untold.get(action)
 
     def _tell(self, action: str, approval: str, ok: bool, detail: str) -> Promotion:
         made = MergeState.MERGED if ok else MergeState.FAILED
@@ -152,6 +157,13 @@ class GovernedAutoMerger:
         return Promotion(state=made, reason=detail, action_id=action, approval_id=approval)
 
 
+def _line(words: object) -> str:
+    """What anybody's code said, as one line that the plane keeps: without secrets, and with no control characters."""
+    told = "".join(one if one.isprintable() else " " for one in str(words)[: 4 * DETAIL_MAX])
+    return scrubbed(" ".join(told.split()))[:DETAIL_MAX]
+
+
+_NOT_HEARD = frozenset({"running", "recovery_pending"})  # an end that the plane does not know may be told again
 _OF: Mapping[str, MergeState] = {
     "waiting": MergeState.WAITING,
     "held": MergeState.WAITING,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from fleetwarden.app import views
+from fleetwarden.app.asking import check_asking, key_of, other_body
 from fleetwarden.app.identity import Caller, Role, require, require_somewhere
 from fleetwarden.controllers.gate import Admission, Answer, Gate
 from fleetwarden.controllers.holding import held_by
@@ -21,17 +22,14 @@ from fleetwarden.controllers.sightings import Sightings
 from fleetwarden.controllers.wishes import as_asked
 from fleetwarden.domain.actions import ACTUATED_KINDS, ActionDecision, ActionRequest, Kind, Source
 from fleetwarden.domain.convergence import Need
-from fleetwarden.domain.errors import Conflict, Misconfigured, NotFound, OutboxConflict, Refused, Retryable
+from fleetwarden.domain.errors import Conflict, Misconfigured, NotFound, Refused, Retryable
 from fleetwarden.domain.fleet import Mode, ObservedService, Service
-from fleetwarden.domain.identifiers import JsonValue, digest
+from fleetwarden.domain.identifiers import JsonValue
 from fleetwarden.ports.configuration import ConfigurationSource
 from fleetwarden.ports.stores import Store, Tx
 from fleetwarden.ports.system import IdSource
 
-__all__ = ["KEY_MAX", "REASON_MAX", "Proposing"]
-
-KEY_MAX = 200  # characters
-REASON_MAX = 2000
+__all__ = ["Proposing"]
 
 
 class Proposing:
@@ -75,10 +73,11 @@ class Proposing:
         cannot be observed now).  A denial is an answer, and on record.
         """
         require_somewhere(caller, Role.OPERATOR)
-        _check(kind, reason, key)
+        _check(kind)
+        check_asking(reason, key)
         service = self._service(target)
         require(caller, Role.ADMIN if break_glass else Role.OPERATOR, service.group)
-        inner = digest(["proposal", caller.person, key or self._ids.new()]).removeprefix("sha256:")
+        inner = key_of(caller.person, key or self._ids.new())
         asked = _completed(kind, params, service)
         if (before := self._store.read(lambda tx: tx.decisions.by_key(inner))) is not None:
             _refuse_other_body(before.request, kind, target, asked, reason, break_glass)
@@ -164,16 +163,12 @@ class Proposing:
         return self._store.read(read)
 
 
-def _check(kind: str, reason: str, key: str | None) -> None:
+def _check(kind: str) -> None:
     if kind not in ACTUATED_KINDS:
         raise Misconfigured(
             f"{kind!r} is no kind of action on a service",
             hint=f"one of {', '.join(sorted(ACTUATED_KINDS))}",
         )
-    if not reason.strip() or len(reason) > REASON_MAX:
-        raise Misconfigured(f"a proposal needs a reason of 1 to {REASON_MAX} characters", hint="nothing was proposed")
-    if key is not None and not 1 <= len(key) <= KEY_MAX:
-        raise Misconfigured(f"an idempotency key has 1 to {KEY_MAX} characters", hint="nothing was proposed")
 
 
 def _completed(kind: str, params: Mapping[str, JsonValue], service: Service) -> Mapping[str, JsonValue]:
@@ -195,7 +190,4 @@ def _refuse_other_body(
 ) -> None:
     same = (before.kind, before.target, dict(before.params), before.reason, before.break_glass)
     if same != (kind, target, dict(params), reason, break_glass):
-        raise OutboxConflict(
-            f"this idempotency key came with another request before: {before.kind} {before.target}",
-            hint="a new request needs a new key",
-        )
+        raise other_body(before)

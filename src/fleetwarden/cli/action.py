@@ -54,7 +54,10 @@ def propose(
     ] = None,
 ) -> None:
     """Ask for an action.  A stop or a count that was asked for holds until its override is cleared."""
-    if not own and SHORT.get(kind, kind) not in SHORT.values():
+    ours = SHORT.get(kind, kind) in SHORT.values()
+    if own and ours:
+        raise Misconfigured(f"{SHORT.get(kind, kind)} is fleetwarden's own to carry out", hint="leave out --own")
+    if not own and not ours:
         raise Misconfigured(
             f"{kind!r} is none of {', '.join(SHORT.values())}", hint="--own proposes a kind that you carry out yourself"
         )

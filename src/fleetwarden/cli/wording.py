@@ -79,11 +79,11 @@ def _object(kind: object, target: object, params: Mapping[str, Any]) -> str:
     replica, replicas = params.get("replica"), params.get("replicas")
     if replica is not None:
         said += f"#{replica}"
-    counts = type(replicas) is int  # of somebody else's kind it may be anything
-    if isinstance(replicas, int) and counts:
+    known = {"replica"}
+    if type(replicas) is int:  # of somebody else's kind it may be anything
+        known.add("replicas")
         joined = "with" if kind == "start_service" else "to"
         said += f" {joined} {counted(replicas, 'replica')}"
-    known = ("replica", "replicas") if counts else ("replica",)
     extra = [f"{name} {value}" for name, value in params.items() if name not in known]
     return f"{said} ({', '.join(extra)})" if extra else said
 

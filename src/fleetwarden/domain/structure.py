@@ -16,7 +16,7 @@ from difflib import get_close_matches
 from fleetwarden.domain.actions import KNOWN_KINDS, ActionRequest, Kind, Source
 from fleetwarden.domain.identifiers import JsonValue, canonical_json
 
-__all__ = ["MAX_PARAMS_BYTES", "MAX_REPLICAS", "OWN_KIND", "check", "is_irreversible", "may_ask"]
+__all__ = ["MAX_PARAMS_BYTES", "MAX_REPLICAS", "OWN_KIND", "PLAIN_TARGET", "check", "is_irreversible", "may_ask"]
 
 MAX_PARAMS_BYTES = 8192  # of the canonical JSON of all params
 MAX_REPLICAS = 100_000
@@ -24,7 +24,7 @@ MAX_REPLICA_INDEX = MAX_REPLICAS - 1
 MAX_TEXT = 512  # characters of one text parameter
 MAX_TARGET = 256  # characters
 OWN_KIND = re.compile(r"[A-Za-z][A-Za-z0-9_.:/-]{0,63}")  # names of an outside requester's own kinds
-_PLAIN_TARGET = re.compile(r"[A-Za-z0-9._/-]{1,256}")  # what nearly every target is: nothing else to look at
+PLAIN_TARGET = re.compile(r"[A-Za-z0-9._/-]{1,256}")  # what nearly every target is: nothing else to look at
 _GLOB_CHARS = frozenset("*?[]")
 
 _SCALE, _DEPLOY = Kind.SCALE, Kind.DEPLOY  # looked up once: members of an enum are slow to reach
@@ -68,7 +68,7 @@ def _target_problem(request: ActionRequest) -> str | None:
     target = request.target
     if request.direction not in ("", "up", "down"):
         return f"direction {request.direction!r} is neither up nor down"
-    if isinstance(_as_given(target), str) and _PLAIN_TARGET.fullmatch(target):
+    if isinstance(_as_given(target), str) and PLAIN_TARGET.fullmatch(target):
         return None
     if not isinstance(_as_given(target), str) or not target.strip():
         return "the target is empty, and an empty selection selects nothing: name one target"

@@ -294,8 +294,7 @@ class FakeSubstrate:
         if parcel.end == "cut":
             return Outcome(ok=False, code="partial", detail="it stopped part of the way")
         if parcel.end == NOT_UP:
-            told = {"failures": [NOT_UP], "version": str(call.request.params["version"])}
-            return Outcome(ok=False, code="partial", detail="what it started did not come up", evidence=told)
+            return Outcome(ok=False, code="partial", detail="it did not come up", evidence={"failures": [NOT_UP]})
         started = self._state(call.request.target).version if call.request.kind == Kind.START else ""
         return Outcome(ok=True, detail="done", evidence={"version": started} if started else {})
 
@@ -351,8 +350,7 @@ class FakeSubstrate:
             with self._lock:
                 change()
                 self._note(call, "touched", instance=index, late=late)
-                dead = call.request.kind in ROLLOUTS and not self._states[call.request.target].slots[index].alive
-            if dead:
+            if call.request.kind in ROLLOUTS and not self._states[call.request.target].slots[index].alive:
                 parcel.end = NOT_UP
                 break
         with self._lock:

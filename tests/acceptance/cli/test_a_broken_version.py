@@ -118,7 +118,7 @@ def test_a_rollback_that_policy_asks_about_waits_and_people_are_told(broken: Bro
     assert granted.code == 0, granted
     eventually(lambda: broken.running() == ["1.0"] and len(world.pids("web")) == 2)
     done = [one for one in world.ask("/actions?target=web&limit=200")["items"] if one["kind"] == "rollback_service"]
-    assert [one["approval_id"] for one in done] == [waiting["id"]]
+    assert [one["approval_id"] for one in done] == [waiting["short_id"]]
 
 
 @pytest.mark.req("DWH-2", "DWH-6")

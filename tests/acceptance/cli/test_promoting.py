@@ -88,6 +88,8 @@ def test_a_person_claims_and_reports_at_a_terminal(world: World) -> None:
     world.up()
     own = ("--token", world.run("token", "create", "bob", "--role", "operator").lines[1].strip())
     asked = world.json("action", "propose", "cut_over", "dns", "--own", "--reason", "the move", "--json", *own)
+    ours = world.run("action", "propose", "restart", "web", "--own", "--reason", "x", *own)
+    assert (ours.code, "leave out --own" in ours.err) == (2, True), ours
     early = world.run("action", "claim", asked["action_id"], *own)
     assert (early.code, "waits for an answer" in early.err) == (1, True), early.err
     assert world.run("approvals", "grant", asked["approval_id"], "--reason", "looked").code == 0

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from fleetwarden.app.outside import DETAIL_MAX
 from fleetwarden.app.rollout_gates import Hook, token_of
 from fleetwarden.domain.outside import OutsideState
+from fleetwarden.domain.structure import OWN_KIND, PLAIN_TARGET
 from fleetwarden.web import schemas
 from fleetwarden.web.addresses import id_pattern
 from fleetwarden.web.answers import answer
@@ -47,8 +48,8 @@ METADATA: dict[str, Any] = {
     "propertyNames": NAMES,
     "maxProperties": 32,
     "properties": {
-        "kind": {"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9_.:/-]{0,63}$"},
-        "target": {"type": "string", "pattern": "^[A-Za-z0-9._/-]{1,63}$"},
+        "kind": {"type": "string", "pattern": f"^{OWN_KIND.pattern}$"},
+        "target": {"type": "string", "pattern": f"^{PLAIN_TARGET.pattern}$"},
         "token": {"type": "string", "maxLength": 200, "pattern": "^[A-Za-z0-9_-]*$"},
     },
     "additionalProperties": {"type": "string", "maxLength": 512, "pattern": TEXT_PATTERN},

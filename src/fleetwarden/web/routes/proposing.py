@@ -8,9 +8,10 @@ from fastapi import APIRouter, Depends
 from pydantic import Field
 from starlette.responses import Response
 
-from fleetwarden.app.proposing import KEY_MAX
+from fleetwarden.app.asking import KEY_MAX
 from fleetwarden.domain.actions import ACTUATED_KINDS
 from fleetwarden.domain.identifiers import JsonValue
+from fleetwarden.domain.structure import OWN_KIND, PLAIN_TARGET
 from fleetwarden.web.answers import answer
 from fleetwarden.web.bodies import ClosedBody, documented, json_body
 from fleetwarden.web.callers import AnyCaller, Plane
@@ -36,16 +37,13 @@ PARAMS: dict[str, JsonValue] = {  # what a kind takes of them is the policy's fi
 }
 
 
-KIND_PATTERN = "^[A-Za-z][A-Za-z0-9_.:/-]{0,63}$"
-
-
 class Proposal(ClosedBody):
     """`kind`: one of the fleet's own on a service, or another system's own name on a target of its own.
 
     `idempotency_key` makes a repeated request one request; `break_glass` (role admin) passes freezes and windows."""
 
-    kind: Annotated[str, Field(max_length=64, json_schema_extra={"pattern": KIND_PATTERN})]
-    target: Annotated[str, Field(min_length=1, max_length=256, json_schema_extra={"pattern": "^[A-Za-z0-9._/-]+$"})]
+    kind: Annotated[str, Field(max_length=64, json_schema_extra={"pattern": f"^{OWN_KIND.pattern}$"})]
+    target: Annotated[str, Field(json_schema_extra={"pattern": f"^{PLAIN_TARGET.pattern}$"})]
     params: Annotated[dict[str, Any], Field(default_factory=dict, json_schema_extra=PARAMS)]
     reason: RequiredReason
     idempotency_key: Annotated[
