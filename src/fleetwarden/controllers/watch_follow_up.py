@@ -29,7 +29,8 @@ from fleetwarden.ports.stores import Store, Tx
 
 __all__ = ["AGAIN_S", "PATIENCE_S", "Refusal", "WatchFollowUp"]
 
-AGAIN_S = 5.0  # how soon a target that is busy is asked for again
+AGAIN_S = 5.0  # how soon what cannot be asked for now is tried again
+BUSY_S = 1.0  # the same for a target with an open action: what it waits for is repaired over and over meanwhile
 PATIENCE_S = 3_600.0  # after the verdict: then what was not proposed is left to people
 VERDICTS_MAX = 200
 HISTORY_MAX = 200
@@ -108,7 +109,8 @@ class WatchFollowUp:
     def _answered(self, watch: DeployWatch, target: Target, answer: Admission) -> Step:
         what = f"rollback of {watch.service} to {target.version}"
         if answer.answer in (Answer.BUSY, Answer.STALE, Answer.DEFERRED):
-            return self._later(watch, AGAIN_S, f"{what} waits: {answer.reason}")
+            wait_s = BUSY_S if answer.answer is Answer.BUSY else AGAIN_S
+            return self._later(watch, wait_s, f"{what} waits: {answer.reason}")
         if answer.answer in (Answer.DENIED, Answer.REPEATED):
             return self._escalated(watch, f"{what} was not allowed: {answer.reason}")
         if answer.approval is not None:
