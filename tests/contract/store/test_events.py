@@ -105,6 +105,18 @@ def test_reminders_and_late_ones_are_no_outages(store: Store) -> None:
     assert [get(store, one.seq).ended_at for one in made[2:4]] == [start + 9 * SECOND] * 2
 
 
+@pytest.mark.req("OBS-3", "PLB-2")
+def test_alerts_that_are_told_at_once_are_one_outage(store: Store) -> None:
+    start = now(store) - 600 * SECOND
+    put(store, *(firing(start, fingerprint=f"instance {number}") for number in range(3)))
+    assert store.read(lambda tx: tx.events.outages("web", 0)) == 1
+    put(store, over(start, start + SECOND, fingerprint="instance 1"))
+    put(store, firing(start + 2 * SECOND, fingerprint="instance 1"))
+    assert store.read(lambda tx: tx.events.outages("web", 0)) == 2
+    assert store.read(lambda tx: tx.events.outages("db", 0)) == 0
+    assert store.read(lambda tx: tx.events.outages("web", tx.now() + SECOND)) == 0
+
+
 @pytest.mark.req("PLB-4")
 def test_a_remediation_log_grows_up_to_its_limit(store: Store) -> None:
     [one] = put(store, firing(now(store)))
