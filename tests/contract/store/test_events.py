@@ -11,6 +11,7 @@ from fleetwarden.domain.events import EventClass, FleetEvent, Phase, StoredEvent
 from fleetwarden.domain.identifiers import SECOND
 from fleetwarden.ports.events import LOG_ENTRIES_MAX, TRIAGE, Receipt
 from fleetwarden.ports.stores import Page, Store
+from tests.contract.store.conftest import Database
 from tests.unit.events.test_correlation import an_event
 
 
@@ -74,6 +75,22 @@ def test_all_of_a_batch_is_placed_in_its_order(store: Store) -> None:
         "db": True,
     }
     assert store.read(lambda tx: tx.events.flaps(["web", "db"], 0)) == {"web": 1}
+
+
+@pytest.mark.req("OBS-3")
+def test_an_outage_that_begins_again_with_its_first_start_is_an_event_of_its_own(sqlite: Database) -> None:
+    store = sqlite.open()
+    start = now(store) - 60 * SECOND
+    [first] = put(store, firing(start))
+    put(store, over(start, start + SECOND))
+    sqlite.clock.advance(400)
+    [again] = put(store, firing(start))
+    assert again.work_seq is not None
+    assert get(store, again.seq).flap
+    assert [get(store, one.seq).open for one in (first, again)] == [False, True]
+    [end] = put(store, over(start, now(store)))
+    assert get(store, again.seq).ended_by == end.seq
+    assert store.read(lambda tx: tx.events.outages("web", 0)) == 2
 
 
 @pytest.mark.req("OBS-3")
