@@ -116,12 +116,12 @@ def _ended(event: FleetEvent, known: AlertState | None, now: Micros, seq: int) -
     key = _key(event, now if told is None else told)
     if known is None:
         return Placed(key=key, state=state)
-    if not known.firing and _same_end(event, known, happened, now):
-        return _same(key, known, now)
     if known.firing and named is not None and named == known.starts_at and known.changed_at > named:  # begun again
         if event.ends_at is not None and happened < known.changed_at:
             return Placed(key=key, state=None, late=True)
         key = f"{key}|{known.changed_at}"
+    if not known.firing and _same_end(event, known, happened, now):
+        return _same(key, known, now)
     older = named < known.starts_at if named is not None and known.starts_at is not None else False
     if older or (named is None and event.ends_at is not None and happened < known.changed_at):
         return Placed(key=key, state=None, late=True)
