@@ -12,7 +12,8 @@ from fleetwarden.app.bootstrap import Plane
 from fleetwarden.app.identity import Forbidden, Role, local_admin
 from fleetwarden.app.settings import load_settings
 from fleetwarden.controllers.reconciler import ReconcileReport
-from fleetwarden.domain.errors import Misconfigured
+from fleetwarden.domain.errors import Misconfigured, NotFound
+from fleetwarden.domain.events import FleetEvent, Phase, Severity
 from fleetwarden.domain.lifecycles import OutboxState
 from fleetwarden.ports.stores import Page
 from fleetwarden.ports.system import Notice
@@ -163,6 +164,23 @@ def test_freezes_with_long_reasons_cannot_stop_a_pass(world: tuple[Plane, FakeSu
     report = plane.tick("fleet_reconciler")
     assert isinstance(report, ReconcileReport)
     assert report.denied
+
+
+@pytest.mark.req("RUN-16")
+def test_a_pass_by_hand_has_the_name_of_its_work_and_one_that_does_not_run_is_named(
+    world: tuple[Plane, FakeSubstrate, Heard],
+) -> None:
+    plane, _, _ = world
+    down = FleetEvent(
+        source="test", severity=Severity.INFO, status="firing", phase=Phase.FIRING, subject="web", fingerprint="f"
+    )
+    [told] = plane.store.transact("event", lambda tx: tx.events.put([down]))
+    assert plane.tick("deploy_watch") == 0
+    assert plane.tick("fleet_event_triage") == 1
+    assert plane.store.read(lambda tx: tx.events.get(told.seq)).remediation_status == "triaged"
+    with pytest.raises(NotFound, match="no pass 'fleet_autoscaler'") as caught:  # it is off
+        plane.tick("fleet_autoscaler")
+    assert "fleet_reconciler" in caught.value.hint
 
 
 @pytest.mark.req("HLT-1", "REC-1")

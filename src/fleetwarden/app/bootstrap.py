@@ -73,6 +73,7 @@ from fleetwarden.domain.fleet import Service
 from fleetwarden.domain.health import FleetHealthEvidence
 from fleetwarden.ports.actuation import FleetActuator
 from fleetwarden.ports.configuration import ConfigurationSource
+from fleetwarden.ports.events import TRIAGE
 from fleetwarden.ports.observation import FleetObserver
 from fleetwarden.ports.signals import ScalingSignalProvider, SignalProvider
 from fleetwarden.ports.stores import Store
@@ -427,8 +428,11 @@ class Plane:
         return authenticate_digest(self.store, digest)
 
     def tick(self, name: str) -> object:
-        """One pass of one subscription by hand: `fleet_reconciler`, `action_executor`, `worker`, …"""
-        return self.loop.tick(name)
+        """One pass of one subscription by hand: `fleet_reconciler`, `action_executor`, `worker`, …
+
+        `fleet_event_triage` is what the worker does.  Raises NotFound for a pass that this plane does not run.
+        """
+        return self.loop.tick("worker" if name == TRIAGE else name)
 
     def start(self) -> None:
         """Run everything on threads."""

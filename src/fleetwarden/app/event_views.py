@@ -25,8 +25,6 @@ from fleetwarden.ports.system import Clock
 
 __all__ = ["Delivery", "EventOperations", "event_view", "taken_view"]
 
-_PRODUCTS = frozenset({"portainer"})
-
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     """One body as it came.  `name`: by which source its address says; `hint`: what the query calls it.
@@ -109,7 +107,7 @@ class EventOperations:
             events = read_events(
                 delivery.body, content_type=delivery.content_type, source=delivery.name or delivery.hint
             )
-            kind, origin = (delivery.name or delivery.hint).lower(), ""
+            origin = ""
         else:
             generic = source.kind == "generic"
             events = read_events(
@@ -118,17 +116,10 @@ class EventOperations:
                 source=source.name if generic else source.kind,
                 mapping=source.mapping,
             )
-            kind, origin = source.kind, source.name
+            origin = source.name
         if not events:
             raise UnreadableEvents("the notification has no alerts", hint="there is nothing to keep")
-        relabel = kind in _PRODUCTS  # a shape that is another product's: here its address says who sent it
-        return [_named(one, kind if relabel and one.source == "alertmanager" else one.source, origin) for one in events]
-
-
-def _named(event: FleetEvent, source: str, origin: str) -> FleetEvent:
-    if event.source == source and event.origin == origin:
-        return event
-    return msgspec.structs.replace(event, source=source, origin=origin)
+        return [msgspec.structs.replace(one, origin=origin) for one in events] if origin else events
 
 
 def taken_view(receipts: Sequence[Receipt]) -> dict[str, JsonValue]:

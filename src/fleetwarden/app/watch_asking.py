@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 from fleetwarden.controllers.deploy_watch import CADENCE
 from fleetwarden.controllers.watch_opening import GRACE_S, open_watch
+from fleetwarden.domain import versions
 from fleetwarden.domain.deploy_watch import DeployWatch, OnFail
 from fleetwarden.domain.errors import Misconfigured, NotFound
 from fleetwarden.domain.identifiers import SECOND
+from fleetwarden.domain.watch_block import WatchBlock
 from fleetwarden.ports.stores import Tx
 from fleetwarden.ports.watches import WatchDraft
 
@@ -38,20 +40,23 @@ def watch_deploy(
     """Watch a service from now on; returns the watch as it begins.
 
     `version`: what was deployed, None for a watch that is of no change of version and so never proposes a rollback.
-    `window_s` (1 to 86,400) and `poll_s` (1 to 3,600): None as the settings say.  `on_fail`: `rollback` or `escalate`.
+    `window_s` (1 to 86,400) and `poll_s` (1 to 3,600): None as the service's `watch:` or else the settings say.  The
+    grace period is the service's own.  `on_fail`: `rollback` or `escalate`.
     `source`: who asks, for the record.  A watch that runs for the service is replaced, visibly.  Raises NotFound (no
     such service), Misconfigured, StoreUnavailable.
     """
-    settings = plane.settings
-    window = settings.deploy_watch_window if window_s is None else window_s
-    poll = settings.deploy_watch_poll if poll_s is None else poll_s
+    declared = plane.configuration.current().last_good_fleet.services.get(service)
+    block = WatchBlock() if declared is None or declared.watch is None else declared.watch
+    window = _first(window_s, block.window_s, plane.settings.deploy_watch_window)
+    poll = _first(poll_s, block.poll_s, plane.settings.deploy_watch_poll)
+    grace = _first(block.grace_s, GRACE_S)
     if not 1 <= window <= WINDOW_MAX_S or not 1 <= poll <= POLL_MAX_S:
         raise Misconfigured(
             f"a watch of {window} s that looks every {poll} s", hint="1 to 86,400 s, every 1 to 3,600 s"
         )
     if on_fail not in ("rollback", "escalate"):
         raise Misconfigured(f"on_fail {on_fail!r} is neither rollback nor escalate")
-    if service not in plane.configuration.current().last_good_fleet.services:
+    if declared is None:
         raise NotFound(f"no service {service!r} in the registry")
     rolls_back = bool(version) and on_fail == "rollback"
 
@@ -64,15 +69,21 @@ def watch_deploy(
             kind="watch_deploy",
             source=source,
             version=version or "",
+            definition=versions.definition(declared, version) if version else "",
             changes_version=bool(version),
             on_fail=OnFail.ROLLBACK if rolls_back else OnFail.ESCALATE,
-            grace_until=now + int(min(GRACE_S, window / 2) * SECOND),
+            grace_until=now + int(min(grace, window / 2) * SECOND),
             deadline=now + int(window * SECOND),
             poll=int(poll * SECOND),
         )
         return open_watch(tx, draft, before)
 
     return plane.store.transact("watch_deploy", run)
+
+
+def _first(*values: float | None) -> float:
+    """The first of these that is said."""
+    return next(one for one in values if one is not None)
 
 
 def run_deploy_watch(plane: Plane) -> object:

@@ -19,7 +19,7 @@ from fleetwarden.controllers.sightings import SLOW_MIN_S
 from fleetwarden.controllers.supervision import Supervision
 from fleetwarden.controllers.wakes import Wakes
 from fleetwarden.domain.actions import LeaseFence
-from fleetwarden.domain.errors import Fenced, FleetError
+from fleetwarden.domain.errors import Fenced, FleetError, NotFound
 from fleetwarden.domain.identifiers import SECOND
 from fleetwarden.ports.stores import Store, Tx
 from fleetwarden.ports.system import Clock, IdSource
@@ -144,7 +144,11 @@ class Loop:
 
     def tick(self, name: str) -> object:
         """One pass of one subscription, by hand or by its thread; returns what the pass returned, None if it failed
-        or another plane holds the lease."""
+        or another plane holds the lease.  Raises NotFound."""
+        if name not in self._subscriptions:
+            raise NotFound(
+                f"this plane runs no pass {name!r}", hint=f"it runs {', '.join(sorted(self._subscriptions))}"
+            )
         one, state = self._subscriptions[name], self.states[name]
         state.last_begun = self._clock.monotonic()
         try:

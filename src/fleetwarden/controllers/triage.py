@@ -95,12 +95,12 @@ class Triage:
             if known.remediation_log:
                 return known
             service = known.event.service or ""
-            recent = tx.events.down_events(service, tx.now() - FLAP_WINDOW, limit=OUTAGES_READ) if service else ()
+            outages = tx.events.outages(service, tx.now() - FLAP_WINDOW) if service else 0
             line: dict[str, JsonValue] = {
                 "playbook": "default",
                 "kind": "triage",
                 "class": known.event.class_.value,
-                "outages": len(recent),
+                "outages": outages,
                 "closes": None if known.closes is None else f"E-{known.closes}",
             }
             end = inert(known, tx.now(), max_age)
@@ -110,7 +110,7 @@ class Triage:
                 return tx.events.append_log(
                     known.seq, {**line, "outcome": end.status, "reason": end.reason}, status=end.status
                 )
-            name, steps = self._chosen(known, len(recent))
+            name, steps = self._chosen(known, outages)
             plan: JsonValue = msgspec.to_builtins(steps)
             return tx.events.append_log(
                 known.seq, {**line, "outcome": "answered", "answered_by": name, "steps": plan}, status="running"
@@ -210,9 +210,10 @@ class Triage:
             if end.status in ("too_old", "failed"):
                 _tell_of(tx, event, end.reason)
             if end.status in _NOT_WELL and event.event.service is not None:
-                known = tx.events.down_events(event.event.service, 0, limit=FAILURES_MAX)
-                if failures_in_a_row(known) >= FAILURES_MAX:
-                    line["failure_gap"] = file_gap(tx, files, self._gate.texts, file, event, known)
+                known = tx.events.down_events(event.event.service, 0, limit=OUTAGES_READ)
+                failed = failures_in_a_row(known)[:FAILURES_MAX]
+                if len(failed) == FAILURES_MAX:
+                    line["failure_gap"] = file_gap(tx, files, self._gate.texts, file, event, failed)
             return tx.events.append_log(event.seq, line, status=end.status)
 
         return self._store.transact("playbook_end", run)

@@ -66,6 +66,8 @@ def _begun(event: FleetEvent, known: AlertState | None, now: Micros, seq: int) -
         return Placed(key=key, state=state)
     if _is_delivery(event, known, now):
         return _same(key, known, now)
+    if _begins_again(event, known, now):
+        return Placed(key=f"{key}|{known.changed_at}", state=msgspec.structs.replace(state, changed_at=now), flap=True)
     if began is not None and _is_older(event, began, known):
         return Placed(key=key, state=None, late=True)
     if known.firing and (began is None or event.repeating or known.starts_at is None):
@@ -79,6 +81,13 @@ def _is_delivery(event: FleetEvent, known: AlertState, now: Micros) -> bool:
     if not known.firing:
         return False
     return now - known.seen_at <= SAME_WITHIN if event.starts_at is None else event.starts_at == known.starts_at
+
+
+def _begins_again(event: FleetEvent, known: AlertState, now: Micros) -> bool:
+    """Whether an outage that had ended goes on: a sender that heard nothing for a while takes an alert for ended, and
+    keeps its start when it hears of it again.  Soon after the end it is what was overtaken by it."""
+    over = not known.firing and now - known.seen_at > SAME_WITHIN
+    return over and not event.repeating and event.starts_at is not None and event.starts_at == known.starts_at
 
 
 def _is_older(event: FleetEvent, began: Micros, known: AlertState) -> bool:
@@ -107,6 +116,10 @@ def _ended(event: FleetEvent, known: AlertState | None, now: Micros, seq: int) -
     key = _key(event, now if told is None else told)
     if known is None:
         return Placed(key=key, state=state)
+    if known.firing and named is not None and named == known.starts_at and known.changed_at > named:  # begun again
+        if event.ends_at is not None and happened < known.changed_at:
+            return Placed(key=key, state=None, late=True)
+        key = f"{key}|{known.changed_at}"
     if not known.firing and _same_end(event, known, happened, now):
         return _same(key, known, now)
     older = named < known.starts_at if named is not None and known.starts_at is not None else False

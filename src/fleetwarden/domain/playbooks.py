@@ -207,11 +207,15 @@ def _is_due(step: PlaybookStep, failed: bool) -> bool:
     return step.when is When.ALWAYS or (step.when is When.FAILED) == failed
 
 
-def failures_in_a_row(outages: Sequence[StoredEvent]) -> int:
-    """How many outages of one service in a row, newest first, were not healed."""
-    count = 0
+def failures_in_a_row(outages: Sequence[StoredEvent]) -> list[StoredEvent]:
+    """The outages of one service in a row, newest first, that were not healed: one event of each.
+
+    Events that were stored at once tell of one outage.
+    """
+    found: dict[Micros, StoredEvent] = {}
     for one in outages:
         if one.remediation_status in _HEALED:
             break
-        count += one.event.severity in REMEDIATED
-    return count
+        if one.event.severity in REMEDIATED:
+            found.setdefault(one.at, one)
+    return list(found.values())

@@ -56,6 +56,10 @@ class Events(Protocol):
         """Outages of a service that were stored after `since` (exclusive), newest first: events of class down that
         began one.  Reminders, late ones and doubled deliveries are none."""
 
+    def outages(self, service: str, since: Micros) -> int:
+        """How many outages those events tell of: what was stored at once is one, since a sender that groups its alerts
+        tells of one outage by several, one for each instance.  The newest 200 events are counted."""
+
     def alerts(self, services: Sequence[str]) -> Sequence[AlertState]:
         """Where the alerts of class down stand of these services, firing and resolved ones."""
 

@@ -28,6 +28,7 @@ from fleetwarden.store.work import enqueue_many
 __all__ = ["StoredEvents"]
 
 TRIAGE_ATTEMPTS_MAX: Final = 8
+BEGINNINGS_READ: Final = 200
 _E, _A = schema_events.events, schema_events.alerts
 _ALERTS_OF = Statement(sa.select(*_A.c).where(_A.c.alert.in_(sa.select(each_of("alerts").c.value))).with_for_update())
 _OUTAGE = sa.and_(_E.c["class"] == sa.literal_column("'down'"), _E.c.phase == sa.literal_column("'firing'"))
@@ -73,6 +74,14 @@ _OUTAGES = Statement(
     .order_by(_E.c.at.desc(), _E.c.seq.desc())
     .limit(param("limit"))
 )
+_BEGINNINGS = (
+    sa.select(_E.c.at)
+    .where(_E.c.service == param("service", str), _E.c.at > param("since"), _BEGAN)
+    .order_by(_E.c.at.desc())
+    .limit(sa.literal_column(str(BEGINNINGS_READ)))
+    .subquery()
+)
+_OUTAGE_COUNT = Statement(sa.select(sa.func.count(sa.distinct(_BEGINNINGS.c.at))))
 _ALERTS_OF_SERVICES = Statement(
     sa.select(*_A.c).where(
         _A.c.service.in_(sa.select(each_of("services").c.value)), _A.c["class"] == sa.literal_column("'down'")
@@ -296,6 +305,11 @@ class StoredEvents:
     def down_events(self, service: str, since: Micros, *, limit: int = 100) -> Sequence[StoredEvent]:
         self._session.flush()
         return [_stored(row) for row in self._session.rows(_OUTAGES, service=service, since=since, limit=limit)]
+
+    def outages(self, service: str, since: Micros) -> int:
+        self._session.flush()
+        [(number,)] = self._session.rows(_OUTAGE_COUNT, service=service, since=since)
+        return int(number)
 
     def alerts(self, services: Sequence[str]) -> Sequence[AlertState]:
         rows = self._session.rows(_ALERTS_OF_SERVICES, services=self._session.array(services))

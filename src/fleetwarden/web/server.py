@@ -25,6 +25,7 @@ from fleetwarden.domain.errors import Misconfigured
 from fleetwarden.web.application import create_app
 from fleetwarden.web.plane import ServedPlane
 from fleetwarden.web.proxy import BehindProxy
+from fleetwarden.web.unread import TakesTheRest
 
 __all__ = ["Beyond", "bind", "serve", "url_of"]
 
@@ -126,7 +127,7 @@ def serve(
 
 
 def _application(plane: ServedPlane, ends: threading.Event, beyond: Beyond) -> ASGIApp:
-    app: ASGIApp = create_app(plane, on_shutdown=ends.set)
+    app: ASGIApp = TakesTheRest(create_app(plane, on_shutdown=ends.set))
     if not beyond.proxy:
         return app
     return BehindProxy(app, [ipaddress.ip_network(one, strict=False) for one in beyond.proxy])

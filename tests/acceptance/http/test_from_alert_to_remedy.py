@@ -44,6 +44,20 @@ GRAFANA = {
         }
     ],
 }  # fmt: skip
+PORTAINER: dict[str, Any] = {
+    **ALERTMANAGER,
+    "receiver": "portainer",
+    "alerts": [
+        {
+            "status": "firing",
+            "labels": {"alertname": "ContainerDown", "container_name": "shop", "severity": "critical"},
+            "annotations": {"summary": "the container is down"},
+            "startsAt": "2026-12-02T10:00:00Z",
+            "endsAt": "0001-01-01T00:00:00Z",
+            "fingerprint": "feed",
+        }
+    ],
+}
 GENERIC = {"service": "shop", "severity": "critical", "status": "down", "summary": "shop does not answer"}
 
 
@@ -68,7 +82,7 @@ def answered(world: World, event: str) -> dict[str, Any]:
 
 
 @pytest.mark.req("EVT-1", "EVT-2", "PLB-1")
-@pytest.mark.parametrize("body", [ALERTMANAGER, KUMA, GRAFANA, GENERIC])
+@pytest.mark.parametrize("body", [ALERTMANAGER, KUMA, GRAFANA, PORTAINER, GENERIC])
 def test_what_a_sender_says_is_down_is_restarted_once_by_the_playbook(world: World, body: dict[str, Any]) -> None:
     world.substrate.crash("shop", 0)
     sender = world.client(Role.INGEST)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import http.client
 import signal
 import socket
 import subprocess
@@ -80,6 +81,19 @@ def test_a_large_body_is_refused_and_the_refusal_arrives(served: Served) -> None
             answer = client.post(f"{API}/freeze", content=content)
             assert answer.status_code == 413
         assert client.get(f"{API}/freeze").json()["frozen"] is False
+
+
+@pytest.mark.parametrize("token", [True, False])
+def test_a_refusal_arrives_where_the_sender_closes_the_connection_too(served: Served, token: bool) -> None:
+    host, port = served.url.removeprefix("http://").split(":")
+    headers = {"Connection": "close"}
+    if token:
+        headers["Authorization"] = f"Bearer {served.world.secrets[Role.ADMIN]}"
+    for _ in range(3):
+        asking = http.client.HTTPConnection(host, int(port), timeout=PATIENCE_S)
+        with contextlib.closing(asking):
+            asking.request("POST", f"{API}/freeze", body=b" " * 20_000_000, headers=headers)
+            assert asking.getresponse().status == (413 if token else 401)
 
 
 NO_REQUESTS = {

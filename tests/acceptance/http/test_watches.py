@@ -9,8 +9,11 @@ import pytest
 
 from fleetwarden import watch
 from fleetwarden.app.identity import Role
+from fleetwarden.domain import versions
 from fleetwarden.domain.actions import Tier
 from fleetwarden.domain.errors import Misconfigured, NotFound
+from fleetwarden.domain.identifiers import SECOND
+from fleetwarden.domain.watch_block import WatchBlock
 from fleetwarden.testing import a_service
 from tests.acceptance.http.world import World
 
@@ -42,6 +45,23 @@ def test_a_watch_of_ones_own_ends_as_it_saw(world: World) -> None:
     assert shown["proven"]
     [listed] = world.client(Role.VIEWER).get("/watches?target=shop&state=success").json()["items"]
     assert listed["id"] == begun.id
+
+
+@pytest.mark.req("RUN-16", "DWH-4", "DWH-5")
+def test_a_watch_of_ones_own_takes_the_services_terms_and_what_its_version_is_made_from(tmp_path: Path) -> None:
+    block = WatchBlock(window_s=600, poll_s=20, grace_s=60)
+    shop = a_service("shop", process=True, version="1.1", watch=block)
+    world = World(tmp_path, shop, tier=Tier.AUTO)
+    try:
+        begun = watch.watch_deploy(world.plane, "shop", "1.1")
+        assert (begun.deadline - begun.settled, begun.poll) == (600 * SECOND, 20 * SECOND)
+        assert begun.grace_until - begun.settled == 60 * SECOND
+        assert begun.definition == versions.definition(shop, "1.1") != ""
+        told = watch.watch_deploy(world.plane, "shop", "1.1", 80, poll_s=4)
+        assert (told.deadline - told.settled, told.poll) == (80 * SECOND, 4 * SECOND)
+        assert told.grace_until - told.settled == 40 * SECOND  # half of a short window at most
+    finally:
+        world.close()
 
 
 @pytest.mark.req("DWH-7", "RUN-5")

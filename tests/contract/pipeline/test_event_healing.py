@@ -31,6 +31,7 @@ class Monitor:
     def __init__(self) -> None:
         self.alerts: Any = []
         self.monitors: dict[str, int] = {}
+        self.series: list[str] = []
         self.status = 200
         self.asked: list[tuple[str, str]] = []
         monitor = self
@@ -41,7 +42,7 @@ class Monitor:
                 body = json.dumps(monitor.alerts).encode()
                 if self.path == "/metrics":
                     lines = ["# TYPE monitor_status gauge"]
-                    lines += [f'monitor_status{{monitor_name="{n}"}} {v}' for n, v in monitor.monitors.items()]
+                    lines += [series(name, value) for name, value in monitor.monitors.items()] + monitor.series
                     body = ("\n".join(lines) + "\n").encode()
                 self.send_response(monitor.status)
                 self.end_headers()
@@ -91,6 +92,14 @@ def monitor() -> Iterator[Monitor]:
     made.close()
 
 
+def series(name: str, status: int, url: str = "https://shop.test", more: str = "") -> str:
+    """A monitor in the metrics of Uptime Kuma, which writes "null" for what a monitor does not have."""
+    labels = (
+        f'monitor_name="{name}",monitor_type="http",monitor_url="{url}",monitor_hostname="null",monitor_port="null"'
+    )
+    return f"monitor_status{{{more}{labels}}} {status}"
+
+
 def standing(one: dict[str, Any], state: str = "active") -> dict[str, Any]:
     """An alert as Alertmanager's API lists it."""
     return {**one, "status": {"state": state, "silencedBy": [], "inhibitedBy": []}, "receivers": [{"name": "x"}]}
@@ -131,6 +140,19 @@ def test_a_lost_heartbeat_of_uptime_kuma_is_found_both_ways(sqlite: Database, mo
     assert asking.ask() == 0
     monitor.monitors = {"shop front": 1, "db": 3}
     assert asking.ask() == 0  # maintenance neither begins nor ends anything
+
+
+@pytest.mark.req("EVT-3")
+def test_series_that_remain_of_changed_tags_and_monitors_of_one_name_are_told_apart(
+    sqlite: Database, monitor: Monitor, tmp_path: Path
+) -> None:
+    asking = Asking(sqlite.open(), sqlite.clock, monitor, tmp_path, "uptime-kuma")
+    asking.told(heartbeat())
+    other = series("shop front", 0, "https://blog.test")
+    monitor.series = [series("shop front", 0), series("shop front", 1, more='team="a",'), other]
+    assert asking.ask() == 2  # the heartbeat's monitor is up again, and the other one of its name is down
+    assert [asking.ask() for _ in range(3)] == [0, 0, 0]
+    assert [one.event.labels["url"] for one in asking.kept(state="firing") if one.open] == ["https://blog.test"]
 
 
 @pytest.mark.req("EVT-3")

@@ -52,13 +52,23 @@ class Ward:
 
     def told(self, service: str | None = "shop", **fields: Any) -> int:
         """An event arrives; returns its number."""
+        return self._put([self._event(service, fields)])[0]
+
+    def told_at_once(self, *fingerprints: str) -> list[int]:
+        """Alerts about `shop` arrive in one notification."""
+        return self._put([self._event("shop", {"fingerprint": one}) for one in fingerprints])
+
+    @staticmethod
+    def _event(service: str | None, fields: Mapping[str, Any]) -> FleetEvent:
         given = {
             "source": "alertmanager", "severity": Severity.CRITICAL, "status": "firing", "phase": Phase.FIRING,
             "subject": service or "somewhere", "fingerprint": service or "f", "class_": EventClass.DOWN,
             "service": service, "summary": "it does not answer", **fields,
         }  # fmt: skip
-        [receipt] = self.bench.store.transact("event", lambda tx: tx.events.put([FleetEvent(**given)]))
-        return receipt.seq
+        return FleetEvent(**given)
+
+    def _put(self, events: Sequence[FleetEvent]) -> list[int]:
+        return [one.seq for one in self.bench.store.transact("event", lambda tx: tx.events.put(events))]
 
     def step(self, rounds: int = 6) -> None:
         """Passes of worker and executor, as far as they go without time passing."""
@@ -246,6 +256,16 @@ def test_flapping_is_never_restarted_and_a_person_is_asked_once(ward: Ward) -> N
     assert all(ward.event(seq).remediation_log[0]["answered_by"] == "service_flapping" for seq in numbers)
     assert ward.waits().count((Kind.RESTART, "shop")) == 1
     assert ward.bench.calls() == 0
+
+
+@pytest.mark.req("PLB-1", "PLB-2", "OBS-3")
+def test_one_notification_about_each_of_its_instances_is_no_flapping(ward: Ward) -> None:
+    ward.bench.substrate.crash("shop", 0)
+    numbers = ward.told_at_once(*(f"instance {number}" for number in range(4)))
+    ward.step(8)
+    assert {ward.event(seq).remediation_log[0]["answered_by"] for seq in numbers} == {"service_down"}
+    assert ward.bench.calls() == 1
+    assert ward.waits() == []
 
 
 @pytest.mark.req("PLB-3")

@@ -11,6 +11,7 @@ from fleetwarden.domain.events import EventClass, FleetEvent, Phase, StoredEvent
 from fleetwarden.domain.identifiers import SECOND
 from fleetwarden.ports.events import LOG_ENTRIES_MAX, TRIAGE, Receipt
 from fleetwarden.ports.stores import Page, Store
+from tests.contract.store.conftest import Database
 from tests.unit.events.test_correlation import an_event
 
 
@@ -77,6 +78,22 @@ def test_all_of_a_batch_is_placed_in_its_order(store: Store) -> None:
 
 
 @pytest.mark.req("OBS-3")
+def test_an_outage_that_begins_again_with_its_first_start_is_an_event_of_its_own(sqlite: Database) -> None:
+    store = sqlite.open()
+    start = now(store) - 60 * SECOND
+    [first] = put(store, firing(start))
+    put(store, over(start, start + SECOND))
+    sqlite.clock.advance(400)
+    [again] = put(store, firing(start))
+    assert again.work_seq is not None
+    assert get(store, again.seq).flap
+    assert [get(store, one.seq).open for one in (first, again)] == [False, True]
+    [end] = put(store, over(start, now(store)))
+    assert get(store, again.seq).ended_by == end.seq
+    assert store.read(lambda tx: tx.events.outages("web", 0)) == 2
+
+
+@pytest.mark.req("OBS-3")
 def test_one_alerts_resolve_does_not_end_anothers_firing(store: Store) -> None:
     start = now(store) - 60 * SECOND
     put(store, firing(start), firing(start, fingerprint="f2"), over(start, start + SECOND))
@@ -103,6 +120,18 @@ def test_reminders_and_late_ones_are_no_outages(store: Store) -> None:
     assert store.read(lambda tx: tx.events.down_events("web", tx.now() + SECOND)) == []
     put(store, over(start, start + 9 * SECOND, fingerprint="k"))
     assert [get(store, one.seq).ended_at for one in made[2:4]] == [start + 9 * SECOND] * 2
+
+
+@pytest.mark.req("OBS-3", "PLB-2")
+def test_alerts_that_are_told_at_once_are_one_outage(store: Store) -> None:
+    start = now(store) - 600 * SECOND
+    put(store, *(firing(start, fingerprint=f"instance {number}") for number in range(3)))
+    assert store.read(lambda tx: tx.events.outages("web", 0)) == 1
+    put(store, over(start, start + SECOND, fingerprint="instance 1"))
+    put(store, firing(start + 2 * SECOND, fingerprint="instance 1"))
+    assert store.read(lambda tx: tx.events.outages("web", 0)) == 2
+    assert store.read(lambda tx: tx.events.outages("db", 0)) == 0
+    assert store.read(lambda tx: tx.events.outages("web", tx.now() + SECOND)) == 0
 
 
 @pytest.mark.req("PLB-4")

@@ -62,6 +62,7 @@ QUERIES = {
     "old shadow runs": lambda tx: (tx.shadows.oldest(), tx.shadows.prune(5)),
     "events": lambda tx: tx.events.put([AN_EVENT, THE_END]),
     "outages": lambda tx: tx.events.down_events("web", 5),
+    "outages counted": lambda tx: tx.events.outages("web", 5),
     "alerts": lambda tx: tx.events.alerts(["web", "db"]),
     "flaps": lambda tx: tx.events.flaps(["web", "db"], 5),
     "old events": lambda tx: (tx.events.oldest(), tx.events.prune(5)),

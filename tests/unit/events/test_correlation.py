@@ -115,6 +115,25 @@ def test_an_up_that_was_overtaken_by_a_newer_down_ends_nothing() -> None:
     assert state.firing
 
 
+@pytest.mark.req("OBS-3")
+def test_an_outage_that_its_sender_took_for_ended_begins_again_with_the_same_start() -> None:
+    firing = an_event(starts_at=at(-9))
+    first_end = an_event(Phase.RESOLVED, starts_at=at(-9), ends_at=at(1))
+    second_end = an_event(Phase.RESOLVED, starts_at=at(-9), ends_at=at(30))
+    told = (firing, first_end, firing, firing, first_end, second_end, second_end)
+    placed, state = fold(*told, step=SAME_WITHIN + SECOND)
+    assert (placed[2].flap, placed[2].late, placed[2].same_as) == (True, False, None)
+    assert placed[3].same_as == 3
+    assert placed[4].late  # the first end comes once more
+    assert placed[5].closes == 3
+    assert placed[6].same_as == 6
+    assert len({placed[one].key for one in (0, 1, 2, 5)}) == 4
+    assert state is not None
+    assert not state.firing
+    soon, _ = fold(firing, first_end, firing)
+    assert soon[2].late
+
+
 @pytest.mark.req("EVT-1")
 def test_without_any_time_the_same_words_soon_after_are_a_delivery_and_later_on_a_reminder() -> None:
     soon, _ = fold(an_event(), an_event())

@@ -112,6 +112,11 @@ def test_what_an_alert_is_about(name: str, summary: str, class_: str) -> None:
         (unified(alert("TestAlert", annotations={"summary": "Notification test"})), "test"),
         (grafana_rule("no_data"), "no_data"),
         (grafana_rule(evalMatches=[], message="The panel has no data."), "no_data"),
+        (grafana_rule(evalMatches=[]), "no_data"),
+        (grafana_rule(evalMatches=None), "no_data"),
+        (grafana_rule(evalMatches=[{"metric": "NoData", "value": None, "tags": None}]), "no_data"),
+        (unified(alert(annotations={"grafana_state_reason": "NoData"})), "no_data"),
+        (unified(alert(annotations={"grafana_state_reason": "Error, KeepLast"})), "no_data"),
         (grafana_rule("paused"), "paused"),
         (heartbeat(2), "pending"),
         (heartbeat(3), "maintenance"),
@@ -170,11 +175,41 @@ def test_grafana_unified_and_old() -> None:
     assert (over.phase, over.status) == (Phase.RESOLVED, "resolved")
 
 
+@pytest.mark.req("EVT-5")
+def test_a_reason_that_says_nothing_of_missing_data_changes_nothing() -> None:
+    event = one(unified(alert(annotations={"grafana_state_reason": "Updated"})))
+    assert (event.phase, event.class_) == (Phase.FIRING, EventClass.DOWN)
+    over = one(unified(alert(status="resolved", annotations={"grafana_state_reason": "NoData"})))
+    assert over.phase is Phase.RESOLVED
+    handmade = {"ruleName": "Shop is down", "state": "alerting"}
+    assert one(handmade).phase is Phase.FIRING
+
+
+@pytest.mark.req("EVT-1")
+def test_monitors_of_one_name_that_look_at_different_things_are_different_alerts() -> None:
+    def told(status: int, **monitor: Any) -> FleetEvent:
+        return one(heartbeat(status, monitor={"id": 1, "name": "health", **monitor}))
+
+    down = told(0, url="https://shop.test/health", hostname=None, port=None)
+    assert down.alert == told(1, url="https://shop.test/health").alert
+    assert down.alert != told(1, url="https://blog.test/health").alert
+    assert told(0, url="https://", hostname="db", port=5432).alert == told(1, hostname="db", port="5432").alert
+    assert told(0, hostname="db", port=5432).alert != told(0, hostname="db", port=6379).alert
+
+
+@pytest.mark.req("EVT-1")
+def test_what_uptime_kuma_says_without_a_heartbeat_is_its_own() -> None:
+    assert one({"heartbeat": None, "monitor": None, "msg": "My Testing"}).source == "uptime-kuma"
+    assert one({"monitor": None, "msg": "My Testing"}).source == "generic"
+
+
 @pytest.mark.req("EVT-1")
 def test_portainer_is_told_by_its_names() -> None:
     assert one(group(alert(), externalURL="https://portainer.test")).source == "portainer"
     assert one(group(alert(labels={"portainer_endpoint": "3"}))).source == "portainer"
     assert one(group(alert())).source == "alertmanager"
+    assert one(group(alert()), source="Portainer").source == "portainer"
+    assert one(unified(alert()), source="portainer").source == "grafana"
     assert one({"message": "stack is down"}, source="portainer").source == "portainer"
 
 

@@ -166,7 +166,14 @@ def test_every_list_ends_and_nothing_acts_after_a_failure(shape: list[tuple[str,
     ],
 )
 def test_failures_in_a_row_end_with_one_that_was_healed(statuses: list[str], expected: int) -> None:
-    assert failures_in_a_row([event(number, status=one) for number, one in enumerate(statuses)]) == expected
+    outages = [event(number, at=-number, status=one) for number, one in enumerate(statuses)]
+    assert failures_in_a_row(outages) == outages[:expected]
+
+
+@pytest.mark.req("PLB-7")
+def test_alerts_that_were_stored_at_once_are_one_failure() -> None:
+    first, second, before = event(3, at=9, status="failed"), event(2, at=9, status="failed"), event(1, status="failed")
+    assert failures_in_a_row([first, second, before]) == [first, before]
 
 
 def test_a_step_is_stored_and_read_back_as_it_was() -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
+
 from fleetwarden.adapters.ingress import alertmanager
 from fleetwarden.adapters.ingress.cleaning import clean, fingerprint, first_text, labels_of, one_line
 from fleetwarden.domain.event_words import class_of, is_no_data, is_test, severity_of
@@ -18,6 +20,8 @@ __all__ = ["SOURCE", "is_legacy", "is_unified", "read_legacy", "read_unified"]
 
 SOURCE: Final = "grafana"
 _OF_ALERTS = ("silenceURL", "dashboardURL", "panelURL", "valueString")
+_REASON: Final = "grafana_state_reason"
+_NOT_MEASURED: Final = frozenset({"nodata", "error"})
 _PHASES: Final = {"alerting": Phase.FIRING, "ok": Phase.RESOLVED}
 
 
@@ -34,8 +38,31 @@ def is_legacy(body: Mapping[str, Any]) -> bool:
 
 
 def read_unified(body: Mapping[str, Any]) -> list[FleetEvent]:
-    """One event for each alert that is an object."""
-    return alertmanager.read(body, SOURCE)
+    """One event for each alert that is an object.
+
+    A rule may be set to alert where there is no data or its query fails: it keeps its own name then, and says why in an
+    annotation.
+    """
+    return [_unmeasured(one) for one in alertmanager.read(body, SOURCE)]
+
+
+def _unmeasured(event: FleetEvent) -> FleetEvent:
+    reasons = {one.strip().lower() for one in event.annotations.get(_REASON, "").split(",")}
+    if event.phase is not Phase.FIRING or reasons.isdisjoint(_NOT_MEASURED):
+        return event
+    return msgspec.structs.replace(event, phase=Phase.NOTE, class_=EventClass.NONE, status="no_data")
+
+
+def _nothing_measured(body: Mapping[str, Any]) -> bool:
+    """Whether an old rule alerts although no condition of it holds: so it does for no data, and for a failed query.
+
+    What has no such field at all was not made by Grafana, and is believed.
+    """
+    matches = body.get("evalMatches", body)
+    if not matches:
+        return True
+    each = matches if isinstance(matches, list) else ()
+    return bool(each) and all(isinstance(one, Mapping) and one.get("metric") == "NoData" for one in each)
 
 
 def read_legacy(body: Mapping[str, Any]) -> list[FleetEvent]:
@@ -46,9 +73,7 @@ def read_legacy(body: Mapping[str, Any]) -> list[FleetEvent]:
     labels["alertname"] = name
     phase = _PHASES.get(state, Phase.NOTE)
     class_ = class_of(name, message)
-    matches = body.get("evalMatches")
-    empty = phase is Phase.FIRING and not (isinstance(matches, list) and matches)
-    if (empty and is_no_data(name, message)) or (state == "alerting" and is_no_data(message)):
+    if phase is Phase.FIRING and (_nothing_measured(body) or is_no_data(message)):
         phase, state = Phase.NOTE, "no_data"
     elif phase is Phase.FIRING and is_test(name, message):
         phase, state = Phase.NOTE, "test"

@@ -95,7 +95,8 @@ def _alerts(body: bytes) -> Standing:
 
 
 def _monitors(body: bytes) -> Standing:
-    present, events = set[str](), list[FleetEvent]()
+    """Of several series of one monitor, which remain when its tags are changed, one that says up counts."""
+    events: dict[str, FleetEvent] = {}
     seen = False
     for family in text_string_to_metric_families(body.decode()):
         for sample in family.samples if family.name == "monitor_status" else ():
@@ -103,10 +104,11 @@ def _monitors(body: bytes) -> Standing:
             labels = {key.removeprefix("monitor_"): value for key, value in sample.labels.items() if value != "null"}
             beat = {"heartbeat": {"status": int(sample.value)}, "monitor": labels}
             [event] = uptime_kuma.read(beat)
-            if event.phase is not Phase.RESOLVED:
-                present.add(event.alert)
-            if event.phase is not Phase.NOTE:
-                events.append(event)
+            known = events.get(event.alert)
+            if known is None or known.phase is not Phase.RESOLVED:
+                events[event.alert] = event
+    present = {one.alert for one in events.values() if one.phase is not Phase.RESOLVED}
     if not seen and b"monitor_" not in body:
         raise ValueError("no monitors")
-    return Standing(present=frozenset(present), events=tuple(events))
+    said = tuple(one for one in events.values() if one.phase is not Phase.NOTE)
+    return Standing(present=frozenset(present), events=said)

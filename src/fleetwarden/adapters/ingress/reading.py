@@ -156,7 +156,7 @@ def _read(body: Mapping[str, Any], name: str, mapping: Mapping[str, str] | None)
     if mapping is not None:
         return generic.read(body, source=name or generic.SOURCE, mapping=mapping)
     if alertmanager.is_envelope(body):
-        found = _alerts(body)
+        found = _alerts(body, name)
         if len(found) < len(body["alerts"]):
             raise UnreadableEvents("an alert of the notification is no JSON object")
         return found
@@ -166,10 +166,13 @@ def _read(body: Mapping[str, Any], name: str, mapping: Mapping[str, str] | None)
         return grafana.read_legacy(body)
     if uptime_kuma.is_heartbeat(body):
         return uptime_kuma.read(body)
+    if uptime_kuma.is_notice(body):
+        return generic.read(body, source=uptime_kuma.SOURCE)
     return generic.read(body, source=name if name and name not in KINDS[:3] else generic.SOURCE)
 
 
-def _alerts(body: Mapping[str, Any]) -> list[FleetEvent]:
+def _alerts(body: Mapping[str, Any], name: str) -> list[FleetEvent]:
     if grafana.is_unified(body):
         return grafana.read_unified(body)
-    return portainer.read(body) if portainer.is_portainer(body) else alertmanager.read(body)
+    named = name == portainer.SOURCE  # the shape is another product's: here its address says who sent it
+    return portainer.read(body) if named or portainer.is_portainer(body) else alertmanager.read(body)

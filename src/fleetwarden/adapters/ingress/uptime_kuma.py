@@ -14,7 +14,7 @@ from fleetwarden.adapters.ingress.cleaning import clean, fingerprint, first_text
 from fleetwarden.domain.event_words import class_of
 from fleetwarden.domain.events import EventClass, FleetEvent, Phase, Severity
 
-__all__ = ["SOURCE", "is_heartbeat", "monitor_fingerprint", "read"]
+__all__ = ["SOURCE", "is_heartbeat", "is_notice", "monitor_fingerprint", "read"]
 
 SOURCE: Final = "uptime-kuma"
 _STATES: Final = {0: "down", 1: "up", 2: "pending", 3: "maintenance"}
@@ -28,11 +28,17 @@ _KEPT: Final = {
     "docker_container": "container",
     "pathName": "path",
 }
+_ADDRESS: Final = ("url", "hostname", "port")
 
 
 def is_heartbeat(body: Mapping[str, Any]) -> bool:
     """Whether it is a heartbeat."""
     return isinstance(body.get("heartbeat"), Mapping) and "monitor" in body
+
+
+def is_notice(body: Mapping[str, Any]) -> bool:
+    """Whether it is the test button's message, or a notice of a certificate: both parts are named, and empty."""
+    return "monitor" in body and body.get("heartbeat", 0) is None
 
 
 def read(body: Mapping[str, Any]) -> list[FleetEvent]:
@@ -57,7 +63,7 @@ def read(body: Mapping[str, Any]) -> list[FleetEvent]:
             status=status,
             phase=phase,
             subject=name or first_text(monitor.get("url"), monitor.get("hostname")) or "unknown",
-            fingerprint=monitor_fingerprint(name, number),
+            fingerprint=monitor_fingerprint(monitor, name, number),
             class_=class_,
             labels=_labels(monitor, name),
             summary=summary,
@@ -68,17 +74,26 @@ def read(body: Mapping[str, Any]) -> list[FleetEvent]:
     ]
 
 
-def monitor_fingerprint(name: str, number: Any = None) -> str:
-    """What names a monitor: its name, which is all that every way to learn of it tells; without one, its number."""
-    return fingerprint(None, "monitor", name or number)
+def monitor_fingerprint(monitor: Mapping[str, Any], name: str, number: Any = None) -> str:
+    """What names a monitor: its name and what it looks at, which is all that every way to learn of it tells.
+
+    Monitors of different groups may have the same name.  Without a name its number is it.
+    """
+    if not name:
+        return fingerprint(None, "monitor", number)
+    return fingerprint(None, "monitor", name, *(_said(monitor, key) for key in _ADDRESS))
+
+
+def _said(monitor: Mapping[str, Any], key: str) -> str:
+    """What a monitor says under a key, "" for nothing: its form begins with an address without a host."""
+    value = monitor.get(key)
+    told = isinstance(value, str | int) and not isinstance(value, bool) and value not in ("https://", "http://")
+    return clean(value) if told else ""
 
 
 def _labels(monitor: Mapping[str, Any], name: str) -> dict[str, str]:
     found = {"monitor": name} if name else {}
-    for key, label in _KEPT.items():
-        value = monitor.get(key)
-        if isinstance(value, str | int) and not isinstance(value, bool) and value not in ("", "https://", "http://"):
-            found[label] = clean(value)
+    found |= {label: said for key, label in _KEPT.items() if (said := _said(monitor, key))}
     tags = monitor.get("tags")
     for tag in tags if isinstance(tags, list) else ():
         if isinstance(tag, Mapping) and isinstance(tag.get("name"), str):
