@@ -157,6 +157,15 @@ def test_a_token_opens_what_its_role_opens_until_it_is_revoked(world: World) -> 
     assert refused.code == 1
     assert "not allowed: this needs the role operator" in refused.err
     assert world.run("token", "create", "x", "--role", "emperor").code == 2
+    kept = world.config / "alerts.token"
+    said = world.run("token", "create", "alerts", "--role", "ingest", "--into", str(kept))
+    written = kept.read_text().strip()
+    assert (said.code, written[:3], written in said.out + said.err) == (0, "fw_", False), said
+    assert kept.stat().st_mode & 0o777 == 0o600
+    again = world.run("token", "create", "alerts", "--role", "ingest", "--into", str(kept))
+    assert (again.code, kept.read_text().strip()) == (1, written)  # a refusal leaves what is there
+    assert world.run("token", "create", "y", "--role", "viewer", "--into", str(world.config / "no" / "t")).code == 2
+    assert '"y"' not in world.run("token", "list", "--json").out
     assert world.run("token", "revoke", "eve").code == 0
     ended = world.run("status", "--token", secret)
     assert ended.code == 1
