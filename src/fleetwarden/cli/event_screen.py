@@ -18,7 +18,7 @@ __all__ = ["show_log"]
 Item = Mapping[str, Any]
 _IDS = ("decision", "action", "approval", "failure_gap")
 _SAID = frozenset({"at", "kind", "outcome", "reason", "playbook", "step", "ok", "steps", "answered_by", *_IDS})
-_GONE = (None, "", [], {})
+_GONE: tuple[object, ...] = (None, "", [], {})
 
 
 def show_log(screen: Screen, entries: Sequence[Item], now: Any) -> None:
