@@ -90,9 +90,13 @@ def test_a_freeze_holds_while_it_lasts_and_is_seen_everywhere(world: World) -> N
     again = world.up(until="Try:")
     assert "! frozen: nothing acts until the freeze is lifted" in again.text
     assert "✗ worker  0 of 1 ready" in again.text
+    assert world.run("freeze", "on", "--kind", "deploy_service", "--reason", "release").code == 0
+    none = world.run("freeze", "off", "--kind", "stop_service")
+    assert (none.code, "no freeze of kind stop_service stands" in none.err) == (1, True), none
     assert world.pids("worker") == []
     off = world.run("freeze", "off")
     assert (off.code, off.lines[0]) == (0, "Nothing is frozen: what is needed is decided anew on the next pass.")
+    assert "admin lifted every freeze (F-1, F-2)" in world.run("journal").out
     eventually(lambda: len(world.pids("worker")) == 1)
 
 
