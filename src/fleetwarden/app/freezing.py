@@ -16,7 +16,7 @@ from fleetwarden.domain import freezing
 from fleetwarden.domain.actions import KNOWN_KINDS, OutboxRecord
 from fleetwarden.domain.errors import Misconfigured, NotFound
 from fleetwarden.domain.fleet import Fleet
-from fleetwarden.domain.identifiers import SECOND, JsonValue
+from fleetwarden.domain.identifiers import SECOND, JsonValue, show_id
 from fleetwarden.domain.lifecycles import OutboxState
 from fleetwarden.domain.recovery import after_horizon
 from fleetwarden.ports.stores import Freeze, Store, Tx
@@ -89,10 +89,11 @@ class Freezing:
             standing = [one for one in tx.freezes.active() if one.seq not in held]
             chosen = [one for one in standing if not scope or (one.scope, one.value) == (scope, value)]
             if scope and not chosen:
-                raise NotFound(f"no freeze of {freezing.words(scope, value)} stands", hint="freeze status names all")
+                raise NotFound(f"no freeze of {scope} {value} stands", hint="freeze status names all")
             for one in chosen:
                 tx.freezes.lift(one.seq, caller.person)
-            what = f"the freeze of {freezing.words(scope, value)}" if scope else "the freeze"
+            ids = ", ".join(show_id("F", one.seq) for one in chosen)
+            what = f"the freeze of {freezing.words(scope, value)}" if scope else f"every freeze ({ids or 'none stood'})"
             tx.journal.write(
                 topic="freeze",
                 actor=caller.person,

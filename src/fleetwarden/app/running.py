@@ -33,6 +33,7 @@ __all__ = [
     "running_plane",
     "system_clock",
     "token_file",
+    "write_secret",
 ]
 
 TOKEN_FILE = "admin.token"  # noqa: S105  a file's name
@@ -146,7 +147,11 @@ def kept_token(settings: Settings) -> str | None:
 
 def keep_token(settings: Settings, secret: str) -> Path:
     """Write the admin token, atomically and 0600.  Raises Misconfigured."""
-    file = token_file(settings)
+    return write_secret(token_file(settings), secret)
+
+
+def write_secret(file: Path, secret: str) -> Path:
+    """One line that only its owner can read, in one step in the place of what is there.  Raises Misconfigured."""
     fresh = file.with_name(f"{file.name}.{os.getpid()}.new")
     try:
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)

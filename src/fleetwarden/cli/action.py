@@ -43,6 +43,12 @@ def propose(
     params: Annotated[
         list[str] | None, typer.Option("--param", metavar="K=V", help="Such as replicas=3; may stand several times.")
     ] = None,
+    replicas: Annotated[
+        int | None, typer.Option("--replicas", metavar="N", help="Of scale and start: --param replicas=N.")
+    ] = None,
+    version: Annotated[
+        str | None, typer.Option("--version", metavar="V", help="Of deploy and rollback: --param version=V.")
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the outcome, through an approval as well.")] = False,
     break_glass: Annotated[
         bool, typer.Option("--break-glass", help="Role admin: passes freezes and windows, and everybody is told.")
@@ -65,13 +71,13 @@ def propose(
     body: dict[str, Any] = {
         "kind": SHORT.get(kind, kind),
         "target": target,
-        "params": _params(params or []),
+        "params": _params([*(params or []), *_short(replicas, version)]),
         "reason": reason,
     }
     body |= {"idempotency_key": key, "break_glass": break_glass}
     proposed: dict[str, Any] = client.post("/actions", body)
     if not call.as_json:
-        _show(call, proposed)
+        _show(call, proposed, own=own)
     good = proposed["decision"] != "deny"
     if wait and good:
         good = _await(call, client, proposed)
@@ -113,6 +119,12 @@ def _told(call: Call, told: dict[str, Any]) -> None:
     call.screen.line(f"{line} by {told['claimed_by']}", indent=2)
 
 
+def _short(replicas: int | None, version: str | None) -> list[str]:
+    """The options that stand for a param, as one would write it."""
+    given = {"replicas": replicas, "version": version}
+    return [f"{name}={value}" for name, value in given.items() if value is not None]
+
+
 def _params(given: list[str]) -> dict[str, Any]:
     """`K=V`, where V is a number or true/false as JSON has it, and else text."""
     found: dict[str, Any] = {}
@@ -131,7 +143,7 @@ def _params(given: list[str]) -> dict[str, Any]:
     return found
 
 
-def _show(call: Call, proposed: dict[str, Any]) -> None:
+def _show(call: Call, proposed: dict[str, Any], *, own: bool) -> None:
     screen = call.screen
     words = {
         "allow": "allowed",
@@ -139,7 +151,9 @@ def _show(call: Call, proposed: dict[str, Any]) -> None:
         "queue_approval": "waits for approval",
         "deny": "denied",
     }
-    ids = [proposed["decision_id"], proposed["approval_id"], proposed["action_id"]]
+    ids = dict.fromkeys(
+        (proposed["decision_id"], proposed["approval_id"], proposed["action_id"])
+    )  # of one's own: twice
     told = f"{words[proposed['decision']]} ({', '.join(one for one in ids if one)}): {call.words(proposed['reason'])}"
     screen.line(told, indent=2, tone="warn" if proposed["decision"] == "deny" else "")
     if proposed["dry_run"]:
@@ -154,6 +168,9 @@ def _show(call: Call, proposed: dict[str, Any]) -> None:
         screen.line(f"look:  {call.command('approvals show ' + proposed['approval_id'])}")
     elif proposed["action_id"]:
         screen.line(f"look:  {call.command('actions show ' + proposed['action_id'])}")
+    if own:
+        once = "once it is granted" if proposed["approval_id"] else "right before you do it"
+        screen.line(f"then:  {call.command('action claim ' + proposed['action_id'])}  {once}", indent=2)
 
 
 def _await(call: Call, client: PlaneClient, proposed: dict[str, Any]) -> bool:

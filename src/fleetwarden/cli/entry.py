@@ -6,6 +6,7 @@ FLEETWARDEN_DEBUG=1 asks for it.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import traceback
@@ -29,6 +30,8 @@ def _run() -> int:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="replace")  # a terminal that lacks a character still gets the rest of the line
+    # What only a log would tell is none of a command's answer; `up` adds the handlers that it writes to.
+    logging.getLogger("fleetwarden").addHandler(logging.NullHandler())
     from fleetwarden.cli.application import app
 
     try:

@@ -13,7 +13,7 @@ from typing import Any
 from fleetwarden.cli.scaling_screen import show_scaling
 from fleetwarden.cli.screen import Screen
 from fleetwarden.cli.times import ago, localised, parsed, shown
-from fleetwarden.cli.wording import asked_for, counted, done_words, status_word, verdict_word
+from fleetwarden.cli.wording import asked_for, counted, done_words, state_of, status_word, verdict_word
 
 __all__ = ["limit_rows", "show_explanation"]
 
@@ -53,9 +53,10 @@ def _situation(screen: Screen, body: Item, now: Any) -> None:
         if at is not None and now is not None:
             seen += f", {ago(observed['observed_at'], now)}"
         detail = localised(str(observed.get("detail") or ""), now)
+        detail = "" if detail == state_of(body) else detail
         began = f" since {shown(observed.get('since'), now)}" if since is not None else ""
         told = f"({detail}; {seen})" if detail else f"({seen})"
-        screen.line(f"{name} is {body['status']}{began} {told}", indent=2)
+        screen.line(f"{name} is {state_of(body)}{began} {told}", indent=2)
     count = counted(int(desired["replicas"]), "replica") if desired["state"] == "running" else "none"
     version = f", version {desired['version']}" if desired.get("version") else ""
     existing = f" Existing: {observed['existing']}, ready: {observed['ready']}." if observed else ""

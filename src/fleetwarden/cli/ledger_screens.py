@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fleetwarden.cli.captured_screen import show_captured
+from fleetwarden.cli.event_screen import show_log
 from fleetwarden.cli.screen import Screen
 from fleetwarden.cli.times import ago, localised, parsed, shown
 from fleetwarden.cli.wording import TONES, asked_for, done_words, status_word, work_kind
@@ -18,6 +19,7 @@ __all__ = ["LAYOUTS", "Layout", "show_list", "show_record"]
 Item = Mapping[str, Any]
 Row = Callable[[Item, Any], Sequence[object]]
 _STATE_KEYS = frozenset({"state", "status", "verdict"})
+_ITEM_MAX = 160  # characters of an item of a list that stays one line
 
 
 class Layout(NamedTuple):
@@ -160,8 +162,11 @@ def show_list(screen: Screen, topic: str, body: Item, now: Any, *, more: Callabl
 
 
 def show_record(screen: Screen, item: Item, now: Any) -> None:
-    """One record, whole: a line a value, nested values under their name; what was captured before it at the end."""
-    _values(screen, {key: value for key, value in item.items() if key != "captured"}, now, 0)
+    """One record, whole: a line a value, nested values under their name; what was captured before it, or what was done
+    about it, at the end."""
+    _values(screen, {key: value for key, value in item.items() if key not in ("captured", "remediation_log")}, now, 0)
+    if item.get("remediation_log"):
+        show_log(screen, item["remediation_log"], now)
     if item.get("captured"):
         show_captured(screen, item["captured"], now)
 
@@ -190,12 +195,17 @@ def _values(screen: Screen, item: Item, now: Any, depth: int) -> None:
 
 
 def _listed(screen: Screen, one: Any, now: Any, depth: int) -> None:
-    """An item of a list of records, on one line."""
+    """An item of a list of records: on one line, or a line a value where that would be too much for one."""
     if not isinstance(one, Mapping):
         screen.line(" " * (2 * depth) + f"- {one}", indent=2 * depth + 2)
         return
     parts = [f"{_label(key)} {_told(key, value, now)}" for key, value in one.items() if value not in (None, "", [], {})]
-    screen.line(" " * (2 * depth) + f"- {', '.join(parts)}", indent=2 * depth + 2)
+    line = f"- {', '.join(parts)}"
+    if len(line) <= _ITEM_MAX:
+        screen.line(" " * (2 * depth) + line, indent=2 * depth + 2)
+        return
+    screen.line(" " * (2 * depth) + "-")
+    _values(screen, one, now, depth + 1)
 
 
 def _label(key: str) -> str:

@@ -12,13 +12,14 @@ from typing import Any
 from fleetwarden.cli.durations import spelled
 from fleetwarden.cli.screen import Screen
 from fleetwarden.cli.times import ago, localised, parsed, shown
-from fleetwarden.cli.wording import TONES, asked_for, counted, done_words, freeze_words
+from fleetwarden.cli.wording import TONES, asked_for, counted, done_words, freeze_words, state_of
 
 __all__ = ["first_line", "last_action", "pid_of", "show_one", "show_status", "why"]
 
 Item = Mapping[str, Any]
 HEAD = ("SERVICE", "STATE", "READY", "VERSION", "WRITER", "LAST ACTION", "WHY NOTHING NOW")
-_STATES = ("up", "degraded", "down", "unknown")
+_STATES = ("up", "degraded", "down", "unknown", "stopped")
+_ASKED = ("queued", "waiting")  # a person was asked for just what is needed now
 
 
 def show_status(screen: Screen, body: Item) -> None:
@@ -39,7 +40,10 @@ def show_status(screen: Screen, body: Item) -> None:
 
 def first_line(body: Item) -> str:
     """What is on, off, frozen and dry run, and what waits."""
-    counts = body.get("services_by_status") or {}
+    counts = dict(body.get("services_by_status") or {})
+    stopped = [one for one in body.get("services") or () if state_of(one) == "stopped"]
+    if stopped and counts.get("up", 0) >= len(stopped):
+        counts |= {"up": counts["up"] - len(stopped), "stopped": len(stopped)}
     parts = [counted(int(body.get("services_total", 0)), "service")]
     parts += [f"{counts[state]} {state}" for state in _STATES if counts.get(state)]
     acting = body.get("acting_on") or []
@@ -50,8 +54,7 @@ def first_line(body: Item) -> str:
     since = body.get("last_pass_s")
     if body.get("reconciler") == "on":
         parts.append("no pass yet" if since is None else f"last pass {spelled(float(since))} ago")
-    frozen = bool(body.get("freezes") or body.get("freeze_file"))
-    parts.append("FROZEN: nothing acts" if frozen else "nothing frozen")
+    parts.append(_frozen(body))
     if body.get("health") != "healthy":
         parts.append(f"health {body.get('health')}")
     waiting, unknown = int(body.get("approvals_waiting") or 0), int(body.get("outcome_unknown") or 0)
@@ -62,6 +65,15 @@ def first_line(body: Item) -> str:
     return " · ".join(parts)
 
 
+def _frozen(body: Item) -> str:
+    """Nothing acts only while the whole fleet is frozen; the lines below name the parts."""
+    freezes = body.get("freezes") or ()
+    if body.get("freeze_file") or any(one.get("scope") == "all" for one in freezes):
+        return "FROZEN: nothing acts"
+    parts = [f"{one.get('scope')} {one.get('value')}" for one in freezes]
+    return f"FROZEN in part: {', '.join(parts)}" if parts else "nothing frozen"
+
+
 def _row(item: Item, now: Any) -> list[str]:
     observed = item.get("observed") or {}
     total = observed.get("total")
@@ -69,7 +81,7 @@ def _row(item: Item, now: Any) -> list[str]:
     known = bool(observed)
     return [
         str(item["name"]),
-        str(item["status"]),
+        state_of(item),
         f"{item['ready']}/{wanted if total is None else max(int(total), int(wanted))}" if known else "–",
         str(observed.get("version") or item["desired"].get("version") or "–"),
         str(item["controller_mode"]) + ("" if item.get("acts") else " (dry run)" if item["mode"] != "observe" else ""),
@@ -99,7 +111,9 @@ def why(item: Item, now: Any) -> str:
     reason = localised(str(item.get("reason") or ""), now)
     waiting = item.get("approval")
     if waiting and waiting["short_id"] not in reason:
-        return f"waiting for approval {waiting['short_id']}: {reason}"
+        if item.get("reason_code") in _ASKED:
+            return f"waiting for approval {waiting['short_id']}: {reason}"
+        return f"{reason} · {waiting['short_id']} waits for approval: {asked_for(waiting)}"  # of something else
     return reason
 
 

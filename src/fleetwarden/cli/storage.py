@@ -75,8 +75,7 @@ def release(
 ) -> None:
     """Say, as an admin, that a restored store may act again."""
     body = _released(call, reason)
-    names = ", ".join(one["id"] for one in body["items"])
-    call.answer(body, f"released ({names}): the fleet acts again unless something else is frozen")
+    call.answer(body, "released: the fleet acts again unless something else is frozen")
 
 
 def _released(call: Call, reason: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ __all__ = ["ago", "instant_of", "localised", "parsed", "shown", "since_of"]
 _STAMP = re.compile(
     r"(?P<date>\d{4}-\d{2}-\d{2})(?:T| )(?P<time>\d{2}:\d{2}:\d{2}(?:\.\d{1,6})?)(?:Z|\+00:00| UTC)", re.ASCII
 )
+_HEADER_S = 1.0  # the Date of an answer has whole seconds: what is younger than that has happened
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -63,6 +64,8 @@ def ago(text: object, now: datetime | None) -> str:
     if when is None or now is None:
         return shown(text, now)
     span = (now - when).total_seconds()
+    if -_HEADER_S < span < 0:
+        return "now"
     told = _coarse(abs(span))
     return f"{told} ago" if span >= 0 else f"in {told}"
 

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import os
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -43,11 +45,19 @@ def create(
         float | None,
         typer.Option("--for", "--expires", metavar="SPAN", parser=Duration, help="How long it is valid: 12h, 30d."),
     ] = None,
+    into: Annotated[
+        Path | None,
+        typer.Option(
+            "--into", metavar="FILE", help="Write the secret there, for its owner only, instead of printing it."
+        ),
+    ] = None,
     local: Annotated[
         bool, typer.Option("--local", help="Make it at the store itself, while no plane runs: when no token is left.")
     ] = False,
 ) -> None:
-    """Make a token and print its secret, once."""
+    """Make a token and print its secret, once, or write it into a file."""
+    if into is not None and not (into.parent.is_dir() and os.access(into.parent, os.W_OK)):
+        raise Misconfigured(f"{into.parent} is no folder that can be written to", hint="no token was made")
     if local:
         made, now = _at_the_store(call, name, tuple(roles or ("admin",)), person, for_s, _teams(teams))
     else:
@@ -59,14 +69,32 @@ def create(
                 name=name, roles=tuple(roles or ()), person=person, for_s=for_s, teams=_teams(teams)
             )
             now = authority.now()
+    written = into is not None and _written(call, into, made)
     if call.as_json:
         call.show_json(made)
         return
     until = f", until {shown(made['expires_at'], now)}" if made.get("expires_at") else ""
     member = f", of team {', '.join(made['teams'])}" if made.get("teams") else ""
     call.screen.line(f"{made['name']}: {', '.join(made['roles'])}, acts as {made['person']}{member}{until}", indent=2)
+    if written:
+        call.screen.line(f"its secret is in {into}, readable by its owner only", indent=2)
+        return
     call.screen.line(str(made["secret"]))
     call.screen.line("It is not shown again.  Use it as FLEET_TOKEN or with --token.")
+
+
+def _written(call: Call, file: Path, made: dict[str, Any]) -> bool:
+    """Whether the secret is in the file, and no longer in the answer.  What cannot be written is shown: it is the only
+    one that there is."""
+    from fleetwarden.app.running import write_secret
+
+    try:
+        write_secret(file, str(made["secret"]))
+    except Misconfigured as error:
+        call.progress(f"{error.message}; so the secret is shown", tone="warn")
+        return False
+    del made["secret"]
+    return True
 
 
 def _teams(given: str) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ __all__ = [
     "counted",
     "done_words",
     "freeze_words",
+    "state_of",
     "status_word",
     "verdict_word",
     "work_kind",
@@ -108,6 +109,13 @@ def done_words(item: Mapping[str, Any], *, replica: object = None) -> str:
         return past + which
     code = item.get("code")
     return f"{verb}{which} failed" + (f" ({code})" if code else "")
+
+
+def state_of(service: Mapping[str, Any]) -> str:
+    """A service's status; one that is gone as it is declared is stopped, not up."""
+    total = (service.get("observed") or {}).get("total")
+    gone = service["status"] == "up" and service["desired"]["state"] == "stopped" and total == 0
+    return "stopped" if gone else str(service["status"])
 
 
 def status_word(state: object) -> str:

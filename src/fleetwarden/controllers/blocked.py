@@ -19,6 +19,7 @@ from fleetwarden.controllers.reconciler import Standing
 from fleetwarden.controllers.restraint import BACKING_OFF, REJECTED
 from fleetwarden.domain.actions import LeaseFence
 from fleetwarden.domain.fleet import DesiredState, Mode, ObservedService, Service, ServiceStatus
+from fleetwarden.domain.freezing import covers
 from fleetwarden.domain.identifiers import SECOND, Micros, rfc3339
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
 from fleetwarden.ports.configuration import ConfigurationSource
@@ -89,7 +90,7 @@ class BlockedRepairs:
         due = self._store.read(lambda tx: self._due(tx, services, standings, seen))
         if not (due.rows or due.over):
             return 0
-        return self._store.transact("blocked_repairs", partial(_write, fence, due, standings))
+        return self._store.transact("blocked_repairs", partial(_write, fence, due, standings, services))
 
     def _due(
         self,
@@ -135,7 +136,9 @@ def _held_up(standing: Standing, unknown: bool) -> bool:
     return standing.code in _HELD_UP or (unknown and standing.code == Answer.BUSY.value)
 
 
-def _write(fence: LeaseFence, due: _Due, standings: Mapping[str, Standing], tx: Tx) -> int:
+def _write(
+    fence: LeaseFence, due: _Due, standings: Mapping[str, Standing], services: Mapping[str, Service], tx: Tx
+) -> int:
     tx.leases.check(fence)
     now = tx.now()
     for row in due.rows:
@@ -143,13 +146,14 @@ def _write(fence: LeaseFence, due: _Due, standings: Mapping[str, Standing], tx: 
         tx.blocked.put(row if row not in due.told else msgspec.structs.replace(row, told_at=now))
     tx.blocked.forget([one.service for one in due.over])
     ended = [one for one in due.over if one.told_at is not None]
-    return _tell(tx, due.told, standings, now) + _close(tx, ended, now)
+    singly = due.told if len(due.told) <= SINGLY_MAX else ()
+    commands = [_release(tx, row, standings[row.service], services[row.service].group) for row in singly]
+    return _tell(tx, due.told, commands, now) + _close(tx, ended, now)
 
 
-def _tell(tx: Tx, told: Sequence[BlockedRow], standings: Mapping[str, Standing], now: Micros) -> int:
+def _tell(tx: Tx, told: Sequence[BlockedRow], commands: Sequence[str], now: Micros) -> int:
     if len(told) <= SINGLY_MAX:
-        for row in told:
-            command = _release(tx, row, standings[row.service])
+        for row, command in zip(told, commands, strict=True):
             text = (
                 f"{row.service} is down and its repair is held up for {_minutes(now - row.since)}: {row.reason}. "
                 f"What releases it: {command}"
@@ -203,7 +207,7 @@ def _notice(
     )
 
 
-def _release(tx: Tx, row: BlockedRow, standing: Standing) -> str:
+def _release(tx: Tx, row: BlockedRow, standing: Standing, group: str) -> str:
     """The command that lets the repair go on, as exactly as can be said."""
     name, code = row.service, row.code
     waiting = [one for one in tx.approvals.open_of(name) if one.status is ApprovalState.PENDING]
@@ -212,7 +216,7 @@ def _release(tx: Tx, row: BlockedRow, standing: Standing) -> str:
     if "FREEZE" in standing.reason:
         return "remove the FREEZE file"
     if "frozen" in standing.reason:
-        return "fleetwarden freeze off"
+        return _thaw(tx, name, group, standing.kind)
     if "a storm since" in standing.reason:
         return "fleetwarden storm clear --reason …"
     if code == "version_quarantined":
@@ -229,6 +233,19 @@ def _release(tx: Tx, row: BlockedRow, standing: Standing) -> str:
     return f"fleetwarden explain {name}"
 
 
+def _thaw(tx: Tx, service: str, group: str, kind: str) -> str:
+    """The command that ends the one freeze that holds it and no other; where several do, they are to be looked at."""
+    active = tx.freezes.active()
+    holding = [one for one in active if covers(one.scope, one.value, kind=kind, target=service, group=group)]
+    restored = {one.freeze_seq for one in tx.epochs.holding()}
+    if any(one.seq in restored for one in holding):
+        return "fleetwarden db release --reason …"
+    if len(holding) > 1:
+        return "fleetwarden freeze status"
+    scoped = [f" --{one.scope} {one.value}" for one in holding if one.value]
+    return f"fleetwarden freeze off{''.join(scoped)}"
+
+
 def _names(rows: Sequence[BlockedRow]) -> str:
     named = ", ".join(one.service for one in rows[:NAMED_MAX])
     return named + (f" and {len(rows) - NAMED_MAX} more" if len(rows) > NAMED_MAX else "")
@@ -236,4 +253,6 @@ def _names(rows: Sequence[BlockedRow]) -> str:
 
 def _minutes(span: Micros) -> str:
     whole = int(span // (60 * SECOND))
+    if not whole:
+        return f"{int(span // SECOND)} s"
     return f"{whole} min" if whole < 120 else f"{whole // 60} h"

@@ -14,7 +14,7 @@ from fleetwarden.controllers.foreign import remember_left
 from fleetwarden.controllers.intent_moves import DEADLINE_S, record_ended
 from fleetwarden.controllers.rollouts import note_version
 from fleetwarden.controllers.unit_recheck import note_allocation
-from fleetwarden.controllers.watch_opening import begin_watch, fail_rollout, is_watched
+from fleetwarden.controllers.watch_opening import begin_watch, fail_rollout, is_watched, on_trial
 from fleetwarden.domain.actions import ExecutionState, OutboxRecord, Outcome
 from fleetwarden.domain.identifiers import JsonValue
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
@@ -80,10 +80,12 @@ def end_record(
         if approval.status is ApprovalState.GRANTED:
             done = f"{'settled as ' if settled_by else ''}{to.value}: {record.id}"
             tx.approvals.move(approval.seq, came_from=ApprovalState.GRANTED, to=ApprovalState.CLOSED, note=done)
-    if to is OutboxState.SUCCEEDED and is_watched(request, down_too=watch_scale_down):
-        begin_watch(tx, record, outcome, watch_window_s)
-    elif to is OutboxState.FAILED and not_up(request.kind, outcome):
+    if to is OutboxState.FAILED and not_up(request.kind, outcome):
         fail_rollout(tx, record, outcome, watch_window_s)
+    elif on_trial(request, to, outcome) or (
+        to is OutboxState.SUCCEEDED and is_watched(request, down_too=watch_scale_down)
+    ):
+        begin_watch(tx, record, outcome, watch_window_s)
     remember_left(tx, record, to, outcome, settled_by=settled_by)
     note_version(tx, record, to, outcome)
     note_allocation(tx, record, to)

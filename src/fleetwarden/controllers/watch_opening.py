@@ -17,11 +17,12 @@ from fleetwarden.domain.deploy_watch import DeployWatch, OnFail, Probe, Sight, W
 from fleetwarden.domain.deploy_watch_verdict import Verdict
 from fleetwarden.domain.identifiers import SECOND, JsonValue, Micros
 from fleetwarden.domain.intent_requests import stands_for_intent
+from fleetwarden.domain.lifecycles import OutboxState
 from fleetwarden.domain.versions import ROLLOUTS
 from fleetwarden.ports.stores import Tx, WorkDraft
 from fleetwarden.ports.watches import WatchDraft
 
-__all__ = ["GRACE_S", "WORK_KIND", "begin_watch", "fail_rollout", "is_watched", "open_watch", "work_key"]
+__all__ = ["GRACE_S", "WORK_KIND", "begin_watch", "fail_rollout", "is_watched", "on_trial", "open_watch", "work_key"]
 
 WORK_KIND = "deploy_watch"
 GRACE_S = 15.0
@@ -35,8 +36,15 @@ def is_watched(request: ActionRequest, *, down_too: bool) -> bool:
     return request.kind in WATCHED
 
 
+def on_trial(request: ActionRequest, to: OutboxState, outcome: Outcome) -> bool:
+    """Whether a deploy that failed has brought its version in all the same: a part that fails is judged as a whole is,
+    and not tried again and again."""
+    dry = request.dry_run or outcome.dry_run
+    return request.kind == Kind.DEPLOY and to is OutboxState.FAILED and outcome.code == "partial" and not dry
+
+
 def begin_watch(tx: Tx, record: OutboxRecord, outcome: Outcome, window_s: float) -> DeployWatch:
-    """The watch of an action that has just succeeded.  Part of commit 2, or of a settlement."""
+    """The watch of an action that has just succeeded, or failed in part.  Part of commit 2, or of a settlement."""
     request = record.request
     before = tx.watches.running(request.target)
     if before is not None and (shown := _shown_down(before, request)) is not None:

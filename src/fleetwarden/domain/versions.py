@@ -23,6 +23,7 @@ __all__ = [
     "definition",
     "differing",
     "irreversible",
+    "listed",
     "not_up",
     "older_definition",
     "runnable",
@@ -40,14 +41,19 @@ def runnable(service: Service, version: str) -> bool:
     return spec is None or not spec.versions or version in spec.versions
 
 
-def unknown_version(service: Service, version: str) -> str | None:
-    """Why that version cannot be rolled out to, or None.  Without a list only the declared version is known."""
+def listed(service: Service) -> list[str]:
+    """The versions that can be rolled out to.  Without a list only the declared version is known."""
     spec = service.process
-    listed = list(spec.versions) if spec is not None and spec.versions else [service.version]
-    if version in listed and version:
+    given = list(spec.versions) if spec is not None and spec.versions else [service.version]
+    return [one for one in given if one]
+
+
+def unknown_version(service: Service, version: str) -> str | None:
+    """Why that version cannot be rolled out to, or None."""
+    known = listed(service)
+    if version in known:
         return None
-    known = ", ".join(one for one in listed if one) or "none"
-    return f"version {version!r} of {service.name} is not in the registry (known: {known})"
+    return f"version {version!r} of {service.name} is not in the registry (known: {', '.join(known) or 'none'})"
 
 
 def as_version(service: Service, version: str) -> Service:

@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 Item = Mapping[str, Any]
+STOPPED = "stopped, as declared"
 _STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z", re.ASCII)
 
 _DONE = {
@@ -100,7 +101,11 @@ def _count(number: int, one: str, many: str) -> str:
 def status_facts(status: Item) -> list[str]:
     """The first line of `status`, fact by fact: what is on, off, frozen and dry run."""
     facts = [_count(status["services_total"], "service", "services")]
-    facts += [f"{number} {state}" for state, number in status["services_by_status"].items() if number]
+    gone = sum(service_state(one) == STOPPED for one in status["services"])
+    counts = {**status["services_by_status"]}
+    if gone and counts.get("up", 0) >= gone:  # what is gone as it is declared is well, and not up
+        counts |= {"up": counts["up"] - gone, "stopped": gone}
+    facts += [f"{number} {state}" for state, number in counts.items() if number]
     acting = ", ".join(name or "injected substrates" for name in status["acting_on"])
     facts.append(f"acting on {acting}" if acting else "dry run: nothing will change")
     if status["reconciler"] != "on":
@@ -147,7 +152,7 @@ def service_state(service: Item) -> str:
     if wanted == "stopped":
         seen = service["observed"]
         gone = seen is not None and seen["existing"] == 0
-        return "stopped, as declared" if gone else f"{service['status']}, declared stopped"
+        return STOPPED if gone else f"{service['status']}, declared stopped"
     return str(service["status"])
 
 

@@ -132,9 +132,7 @@ def test_the_quickstart_deploys_its_second_version_once_granted_and_rolls_back(w
     [done] = deploys(world)
     told = world.run("executions", "show", done["id"]).out
     assert "web 1.0 #1 listens on" in told
-    rolled = world.run(
-        "action", "propose", "rollback_service", "web", "--param", "version=1.0", "--reason", "no", "--wait"
-    )
+    rolled = world.run("action", "propose", "rollback", "web", "--version", "1.0", "--reason", "no", "--wait")
     assert rolled.code == 0, rolled
     eventually(lambda: world.ask("/services/web/versions")["running"] == ["1.0"])
     eventually(lambda: "was rolled back to 1.0" in world.ask("/services/web")["reason"])

@@ -90,9 +90,13 @@ def test_a_freeze_holds_while_it_lasts_and_is_seen_everywhere(world: World) -> N
     again = world.up(until="Try:")
     assert "! frozen: nothing acts until the freeze is lifted" in again.text
     assert "✗ worker  0 of 1 ready" in again.text
+    assert world.run("freeze", "on", "--kind", "deploy_service", "--reason", "release").code == 0
+    none = world.run("freeze", "off", "--kind", "stop_service")
+    assert (none.code, "no freeze of kind stop_service stands" in none.err) == (1, True), none
     assert world.pids("worker") == []
     off = world.run("freeze", "off")
     assert (off.code, off.lines[0]) == (0, "Nothing is frozen: what is needed is decided anew on the next pass.")
+    assert "admin lifted every freeze (F-1, F-2)" in world.run("journal").out
     eventually(lambda: len(world.pids("worker")) == 1)
 
 
@@ -157,6 +161,15 @@ def test_a_token_opens_what_its_role_opens_until_it_is_revoked(world: World) -> 
     assert refused.code == 1
     assert "not allowed: this needs the role operator" in refused.err
     assert world.run("token", "create", "x", "--role", "emperor").code == 2
+    kept = world.config / "alerts.token"
+    said = world.run("token", "create", "alerts", "--role", "ingest", "--into", str(kept))
+    written = kept.read_text().strip()
+    assert (said.code, written[:3], written in said.out + said.err) == (0, "fw_", False), said
+    assert kept.stat().st_mode & 0o777 == 0o600
+    again = world.run("token", "create", "alerts", "--role", "ingest", "--into", str(kept))
+    assert (again.code, kept.read_text().strip()) == (1, written)  # a refusal leaves what is there
+    assert world.run("token", "create", "y", "--role", "viewer", "--into", str(world.config / "no" / "t")).code == 2
+    assert '"y"' not in world.run("token", "list", "--json").out
     assert world.run("token", "revoke", "eve").code == 0
     ended = world.run("status", "--token", secret)
     assert ended.code == 1

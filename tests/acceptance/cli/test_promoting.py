@@ -99,6 +99,10 @@ def test_a_person_claims_and_reports_at_a_terminal(world: World) -> None:
     assert (told["state"], told["code"], told["ok"]) == ("failed", "no_route", False)
     again = world.run("action", "result", asked["action_id"], *own)
     assert (again.code, "has ended already" in again.err) == (1, True)
+    said = world.run("action", "propose", "cut_over", "mail", "--own", "--reason", "the move", *own)
+    named = said.lines[0].split("(")[1].split(")")[0].split(", ")
+    assert len(set(named)) == len(named) == 2, said.out  # the decision is the action: it is named once
+    assert said.lines[-1].endswith(f"action claim {named[0]}  once it is granted"), said.out
     other = world.json("action", "propose", "cut_over", "dns", "--own", "--reason", "x", "--key", "k", "--json", *own)
     assert world.run("approvals", "reject", other["approval_id"], "--reason", "no").code == 0
     waited = world.run(

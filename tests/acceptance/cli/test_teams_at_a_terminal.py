@@ -89,7 +89,7 @@ def test_two_teams_each_answer_for_their_own(world: World) -> None:
     again = as_(world, people["dan"], "approvals", "grant", "A-2")
     assert again.code == 1, again
 
-    denied = world.run("action", "propose", "scale", "db", "--param", "replicas=2", "--reason", "more")
+    denied = world.run("action", "propose", "scale", "db", "--replicas", "2", "--reason", "more")
     assert (denied.code, "forbidden" in denied.out) == (1, True), denied
     frozen = as_(world, people["wendy"], "freeze", "on", "--group", "front", "--reason", "sale", "--for", "2h")
     assert (frozen.code, "group front" in frozen.out) == (0, True), frozen

@@ -128,6 +128,8 @@ def test_a_restart_and_another_leader_neither_repeat_nor_forget_it(sqlite: Datab
     [
         ("forbidden", "fleetwarden policy explain restart_service web"),
         ("frozen", "fleetwarden freeze off"),
+        ("frozen service", "fleetwarden freeze off --service web"),
+        ("frozen twice", "fleetwarden freeze status"),
         ("frozen by a file", "remove the FREEZE file"),
         ("rejected", "fleetwarden action propose restart_service web --reason …"),
         ("storm", "fleetwarden storm clear --reason …"),
@@ -139,6 +141,13 @@ def test_each_reason_has_its_command(sqlite: Database, what: str, command: str) 
     store: Any = world.bench.store
     if what == "frozen":
         store.transact("freeze", lambda tx: tx.freezes.add(scope="all", value="", owner="kim", reason="", until=None))
+    if what in ("frozen service", "frozen twice"):  # a freeze of all would end with the others
+        scopes = [("service", "web"), ("service", "other"), *([("kind", "restart_service")] * (what == "frozen twice"))]
+        for scope, value in scopes:
+            store.transact(
+                "freeze",
+                lambda tx, s=scope, v=value: tx.freezes.add(scope=s, value=v, owner="k", reason="", until=None),
+            )
     if what == "frozen by a file":
         world.bench.files.freeze("/etc/fleet/FREEZE")
     if what == "storm":  # no sick service is needed for it, so that every look leaves it open

@@ -261,6 +261,29 @@ def test_a_repair_while_a_version_is_on_trial_does_not_hide_that_it_fell(world: 
     assert world.rollbacks() == 1
 
 
+@pytest.mark.req("DWH-2", "DWH-3", "DWH-7")
+def test_a_deploy_that_is_cut_off_puts_its_version_on_trial(world: Watched) -> None:
+    world.verified("1.0")
+    answers = [Delivery(instances=1)]
+    world.bench.substrate._deliver = lambda _: answers.pop() if answers else Delivery()
+    world.declare("1.1")
+    world.bench.look()
+    world.bench.act()
+    [deploy] = [one for one in world.bench.records() if one.request.kind == Kind.DEPLOY]
+    assert (deploy.state, world.versions()) == (OutboxState.FAILED, {"1.0", "1.1"})
+    trial = world.newest()
+    assert (trial.kind, trial.version, trial.changes_version) == (Kind.DEPLOY, "1.1", True)
+    [new] = [index for index, version in world.bench.substrate.versions("app").items() if version == "1.1"]
+    world.bench.substrate.sicken("app", new)
+    world.bench.watch()
+    world.poll()
+    [held] = world.quarantines()
+    assert (held.version, held.watch_seq, world.rollbacks()) == ("1.1", trial.seq, 1)
+    world.bench.act()
+    world.pass_by()
+    assert (world.versions(), world.standing()) == ({"1.0"}, "version_quarantined")
+
+
 @pytest.mark.req("DWH-4", "DWH-6")
 def test_a_repair_within_the_grace_period_takes_the_trial_over(world: Watched) -> None:
     world.verified("1.0")

@@ -25,6 +25,20 @@ def test_help_is_an_answer(shell: Shell) -> None:
         assert f"\n  {command} " in ran.out
 
 
+def test_a_command_says_nothing_that_only_a_log_would_tell() -> None:
+    code = """
+import logging, sys
+from fleetwarden.cli import entry
+sys.argv = ["fleetwarden", "--version"]
+try:
+    entry.main()
+except SystemExit:
+    logging.getLogger("fleetwarden.store.release").warning("slow transaction")
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (ran.stdout.startswith("fleetwarden 0."), ran.stderr) == (True, "")
+
+
 def test_the_version_is_printed(shell: Shell) -> None:
     assert shell("--version").out.startswith("fleetwarden 0.")
 

@@ -112,3 +112,28 @@ def test_a_record_is_shown_whole_with_its_nested_values(paper: Paper) -> None:
         "votes",
         "  - by ana, at 13:58:00, about (x 1)",
     ]
+
+
+def test_a_long_item_of_a_list_takes_a_line_a_value(paper: Paper) -> None:
+    show_record(paper.screen, {"history": [{"id": "X-1", "detail": "w" * 160}]}, NOW)
+    assert paper.lines == ["history", "  -", "    id      X-1", f"    detail  {'w' * 160}"]
+
+
+def test_what_was_done_about_an_event_is_a_row_a_step_with_the_ids_that_can_be_given_back(paper: Paper) -> None:
+    steps = [{"kind": "confirm"}, {"kind": "wait", "wait_s": 60.0}, {"kind": "decide", "action": "restart_service"}]
+    log = [
+        {"kind": "triage", "at": AT, "outcome": "answered", "answered_by": "gentle", "steps": steps, "outages": 2},
+        {"kind": "confirm", "at": AT, "outcome": "confirmed", "playbook": "gentle", "ok": True, "reason": "it is down"},
+        {"kind": "decide", "at": AT, "outcome": "authorised", "decision": "D-2", "action": "X-3", "reason": "allowed"},
+        {"kind": "escalate", "at": AT, "outcome": "put before a person", "approval": "A-1", "step": 3, "reason": ""},
+    ]
+    show_record(paper.screen, {"id": "E-3", "remediation_log": log}, NOW)
+    assert [" ".join(line.split()) for line in paper.lines] == [
+        "id E-3",
+        "what was done about it, by the playbook gentle",
+        "TIME STEP CAME TO SAID",
+        "14:00:00 triage answered confirm → wait 1 min → decide restart; outages 2",
+        "14:00:00 confirm confirmed it is down",
+        "14:00:00 decide authorised D-2, X-3: allowed",
+        "14:00:00 escalate put before a person A-1",
+    ]

@@ -45,6 +45,13 @@ def test_a_freeze_shows_with_owner_reason_and_end(paper: Paper) -> None:
     assert paper.lines[2] == "  frozen by the file fleet/FREEZE, until it is removed"
 
 
+def test_a_freeze_of_a_part_does_not_claim_that_nothing_acts() -> None:
+    part = {**FREEZE, "scope": "service", "value": "shop"}
+    assert "FROZEN in part: service shop" in first_line(status(service(), freezes=[part]))
+    assert "nothing acts" not in first_line(status(service(), freezes=[part]))
+    assert "FROZEN: nothing acts" in first_line(status(service(), freezes=[part, FREEZE]))
+
+
 def test_a_row_says_state_count_version_writer_and_why() -> None:
     assert row_of(service()) == "web up 2/2 1.0 static – as declared"
 
@@ -93,8 +100,23 @@ def test_an_open_action_stands_before_the_last_one(state: str, told: str) -> Non
 
 
 def test_what_waits_for_a_person_names_the_approval_once() -> None:
-    assert "waiting for approval A-17: no rule" in row_of(down(approval=approval(), reason="no rule"))
+    asked = down(approval=approval(), reason="no rule", reason_code="queued")
+    assert "waiting for approval A-17: no rule" in row_of(asked)
     assert row_of(down(approval=approval(), reason="waiting for approval A-17")).count("A-17") == 1
+
+
+def test_an_approval_of_something_else_is_not_given_as_the_reason() -> None:
+    row = row_of(service(approval=approval(kind="failure_gap", params={}), reason="as declared"))
+    assert row.endswith("as declared · A-17 waits for approval: failure_gap web")
+
+
+def test_a_service_that_is_gone_as_declared_is_stopped_and_not_up(paper: Paper) -> None:
+    gone = {**service()["observed"], "existing": 0, "ready": 0, "total": 0, "detail": "stopped"}
+    wanted = {**service()["desired"], "state": "stopped"}
+    body = status(service("db"), service(desired=wanted, observed=gone, ready=0, instances=[], reason="stopped"))
+    show_status(paper.screen, body)
+    assert "2 services · 1 up · 1 stopped" in paper.lines[0]
+    assert " ".join(paper.lines[3].split()).startswith("web stopped 0/0")
 
 
 def test_times_in_a_reason_are_local() -> None:

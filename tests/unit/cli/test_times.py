@@ -39,7 +39,8 @@ def test_without_a_now_the_whole_date_is_said() -> None:
     [
         ("2026-12-02T11:59:48Z", "12 s ago"),
         ("2026-12-02T11:55:48Z", "4 min ago"),
-        ("2026-12-02T12:00:00.400Z", "in 0.4 s"),
+        ("2026-12-02T12:00:00.400Z", "now"),  # an answer's own time has whole seconds
+        ("2026-12-02T12:00:04Z", "in 4 s"),
         ("2026-12-02T15:10:00Z", "in 3 h"),
         ("2026-11-30T11:00:00Z", "2 d ago"),
         ("never", "never"),

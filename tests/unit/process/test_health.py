@@ -50,6 +50,8 @@ def test_the_status_of_an_instance(answers: tuple[bool | None, ...], age_s: floa
 
 def test_what_is_not_simply_up_says_why() -> None:
     assert "HTTP 503 (1 of 2 failed probes in a row)" in judge(CHECK, after(True, False), 1)[1]
+    assert "HTTP 503 (2 of 2 failed probes in a row)" in judge(CHECK, after(True, False, False), 1)[1]
+    assert "HTTP 503 (3 failed probes in a row)" in judge(CHECK, after(True, False, False, False), 1)[1]
     assert "20 s of its grace left" in judge(CHECK, after(False), 10)[1]
     assert judge(CHECK, after(True), 1)[1] == ""
 

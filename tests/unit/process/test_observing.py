@@ -106,7 +106,10 @@ def test_fewer_ready_than_wanted_is_degraded(yard: Yard) -> None:
 def test_what_was_never_well_within_its_grace_time_is_down(yard: Yard) -> None:
     service = web(yard, failures=1, start_grace_s=0.1)
     yard.start(service)
-    assert "never well in 0.1 s" in status_becomes(yard, service, ServiceStatus.DOWN).detail
+    assert (
+        "not seen well by this plane, and its 0.1 s to start are over"
+        in status_becomes(yard, service, ServiceStatus.DOWN).detail
+    )
 
 
 def test_a_plane_that_has_only_just_begun_to_look_does_not_call_an_old_instance_down(yard: Yard) -> None:

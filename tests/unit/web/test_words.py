@@ -127,6 +127,7 @@ def a_status(**changes: Any) -> dict[str, Any]:
     return {
         "services_total": 3,
         "services_by_status": {"up": 2, "degraded": 0, "down": 1, "unknown": 0},
+        "services": [],
         "acting_on": ["process"],
         "reconciler": "on",
         "autoscaler": "off",
@@ -160,6 +161,7 @@ def test_the_first_line_says_what_is_on_off_and_frozen() -> None:
         ({"health": "partial"}, "health partial"),
         ({"last_pass_s": None}, "no pass yet"),
         ({"services_total": 1}, "1 service"),
+        ({"services": [{"desired": {"state": "stopped"}, "observed": {"existing": 0}, "status": "up"}]}, "1 stopped"),
     ],
     ids=str,
 )

@@ -412,8 +412,9 @@ def _unknown_version(request: ActionRequest, service: Service) -> Refused | None
     """Why a rollout cannot go where it is asked to, or None."""
     version = request.params.get("version")
     if not isinstance(version, str) or not version:
-        reason = f"{request.kind} {service.name} needs the param 'version'; local processes have no images"
-        return Refused(reason, code="bad_params")
+        known = ", ".join(versions.listed(service)) or "none"
+        reason = f"{request.kind} {service.name} needs the param 'version' (known: {known})"
+        return Refused(f"{reason}; local processes have no images", code="bad_params")
     unknown = versions.unknown_version(service, version)
     return None if unknown is None else Refused(unknown, code="unknown_version")
 

@@ -50,7 +50,8 @@ class Memory(msgspec.Struct, frozen=True):
 
 def judge(check: HealthCheck, memory: Memory, age_s: float) -> tuple[InstanceStatus, str]:
     """Status of a live instance of that age, and the reason where it is not simply up."""
-    count = f"{memory.detail} ({memory.failures} of {check.failures} failed probes in a row)"
+    needed = "" if memory.failures > check.failures else f" of {check.failures}"
+    count = f"{memory.detail} ({memory.failures}{needed} failed probes in a row)"
     if memory.failures and memory.was_well:
         return (InstanceStatus.DOWN if memory.failures >= check.failures else InstanceStatus.UP), count
     if memory.was_well:
@@ -61,7 +62,10 @@ def judge(check: HealthCheck, memory: Memory, age_s: float) -> tuple[InstanceSta
     if memory.at is None:
         return InstanceStatus.UNKNOWN, memory.detail or "no probe has answered yet"
     if memory.failures >= check.failures:
-        return InstanceStatus.DOWN, f"never well in {check.start_grace_s:g} s: {count}"
+        return (
+            InstanceStatus.DOWN,
+            f"not seen well by this plane, and its {check.start_grace_s:g} s to start are over: {count}",
+        )
     return InstanceStatus.UNKNOWN, count
 
 
