@@ -312,3 +312,15 @@ def test_bodies_with_bytes_changed_cut_and_doubled_are_read_or_refused() -> None
             if not body:
                 break
         checked(bytes(body))
+
+
+@pytest.mark.req("EVT-1")
+@pytest.mark.parametrize(
+    "told", ["9999-12-31T23:59:59-23:59", "9999-12-31T23:59:59Z", 9.9e13 + 1e13, 1e300, "0001-01-01T00:00:00Z"]
+)
+def test_a_time_that_nobody_can_have_meant_is_no_time_and_every_other_can_be_shown(told: Any) -> None:
+    event = one({"service": "web", "status": "down", "starts_at": told})
+    assert event.starts_at is None
+    assert one(group(alert(startsAt=told))).starts_at is None
+    kept = one({"service": "web", "status": "down", "starts_at": "5000-01-01T00:00:00Z"}).starts_at
+    assert rfc3339(kept) == "5000-01-01T00:00:00.000000Z"

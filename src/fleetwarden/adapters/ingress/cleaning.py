@@ -39,6 +39,7 @@ _KNOWN_MAX = 8192
 _NO_SECRET: set[str] = set()  # short texts that scrubbing left as they are: labels come again and again
 _NAMES: dict[str, bool] = {}
 _ZERO_YEAR = 2
+_LATEST: Final[Micros] = 10**17  # in the year 5138: what lies after it is no time that anybody meant, nor one to show
 
 
 def clean(value: Any, longest: int = VALUE_MAX) -> str:
@@ -137,7 +138,7 @@ def told_time(value: Any) -> Micros | None:
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, int | float):
-        if not 0 < value < 1e14:
+        if not 0 < value < _LATEST / 1000:
             return None
         return int(value * 1000) if value >= 1e11 else int(value * 1_000_000)
     if not isinstance(value, str) or len(value) > 64:
@@ -148,4 +149,4 @@ def told_time(value: Any) -> Micros | None:
         at = instant(when)
     except (ValueError, OverflowError):
         return None
-    return at if when.year > _ZERO_YEAR and at > 0 else None
+    return at if when.year > _ZERO_YEAR and 0 < at < _LATEST else None
