@@ -16,11 +16,13 @@ from fleetwarden.app.identity import Caller, Role
 from fleetwarden.domain.actions import Record
 from fleetwarden.domain.errors import FleetError
 from fleetwarden.domain.identifiers import JsonValue, digest
+from fleetwarden.domain.scrubbing import scrubbed
 
 __all__ = ["KIND", "Actions", "GovernedAutoMerger", "MergeState", "PlaneActions", "Promotion"]
 
 KIND = "merge_promotion"
 DETAIL_MAX = 500
+_UNTOLD = ("running", "recovery_pending")  # states of what was claimed and has no end on record
 
 
 class MergeState(StrEnum):
@@ -118,7 +120,7 @@ class GovernedAutoMerger:
         why = str(told.get("reason") or "")
         if state == "authorised" and action:
             return self._flip(action, approval, target, params)
-        if state == "running" and action in self._untold:
+        if state in _UNTOLD and action in self._untold:
             return self._tell(action, approval, *self._untold[action])
         return Promotion(state=_OF.get(state, MergeState.BLOCKED), reason=why, action_id=action, approval_id=approval)
 
@@ -133,9 +135,10 @@ class GovernedAutoMerger:
             why = f"the claim was answered with {claimed.get('state')}"
             return Promotion(state=MergeState.BLOCKED, reason=why, action_id=action, approval_id=approval)
         try:
-            ok, detail = True, self._merge(target, params) or ""
+            said: object = self._merge(target, params)
+            ok, detail = True, "" if said is None or said is True else _words(said)
         except Exception as error:  # noqa: BLE001 -- it is anybody's code, and its end has to be told all the same
-            ok, detail = False, f"{type(error).__name__}: {error}"
+            ok, detail = False, f"{type(error).__name__}: {_words(error)}"
         with self._lock:
             self._untold[action] = ok, detail[:DETAIL_MAX]
         return self._tell(action, approval, ok, detail[:DETAIL_MAX])
@@ -150,6 +153,15 @@ class GovernedAutoMerger:
         with self._lock:
             self._untold.pop(action, None)
         return Promotion(state=made, reason=detail, action_id=action, approval_id=approval)
+
+
+def _words(said: object) -> str:
+    """What a merge said, as words that every plane takes: whatever it is, its end has to be told."""
+    try:
+        text = said if isinstance(said, str) else str(said)
+    except Exception:  # noqa: BLE001 -- as above
+        text = type(said).__name__
+    return "\n".join(map(scrubbed, text[: 2 * DETAIL_MAX].splitlines()))
 
 
 _OF: Mapping[str, MergeState] = {
