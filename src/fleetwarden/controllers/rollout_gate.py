@@ -152,8 +152,8 @@ class RolloutGate:
             return GateAnswer(go=False, reason=told, decision=last, approval=approval)
         if record is None or record.state is not OutboxState.SUCCEEDED or record.finished_at is None:
             return None  # it ended without having been used for this
-        if tx.now() - record.finished_at >= self._pass:
-            return None
+        if tx.now() - record.finished_at >= self._pass or not request.params.get(REVISION):
+            return None  # a yes without a revision opened the gate once: the next question may be about another one
         now = self._ruling(tx, request, freeze_file, last, approval)
         if now.verdict in _YES:
             told = f"open since {rfc3339(record.finished_at)} ({last.id})"

@@ -200,3 +200,20 @@ def test_a_gate_is_shut_while_the_store_is_down(world: World) -> None:
         assert hook(world).status_code == 503
     world.store.breaks_after(None)
     assert hook(world, namespace="test", later_field=1).status_code == 200
+
+
+@pytest.mark.req("RUN-12", "POL-20")
+def test_a_yes_for_a_revision_that_the_sender_does_not_name_opens_the_gate_once(world: World) -> None:
+    assert hook(world, "").status_code == 403
+    answer_to(world, "approved")
+    world.look()
+    assert hook(world, "").status_code == 200
+    asked_anew = hook(world, "")
+    assert asked_anew.status_code == 403, "it may be about another revision by now"
+    assert asked_anew.json()["decision"] == "queue_approval"
+
+
+@pytest.mark.req("RUN-12", "POL-11")
+def test_without_a_revision_each_yes_of_policy_counts(world: World) -> None:
+    world.configuration.declare(policy=a_policy(Tier.FORBIDDEN, a_gate(Tier.AUTO), rate=(2, 3600)))
+    assert [hook(world, "").status_code for _ in range(3)] == [200, 200, 403]
