@@ -129,7 +129,6 @@ class Freezing:
             error = Misconfigured if scope == "kind" else NotFound
             raise error(f"there is no {scope} {value!r}: nothing was frozen", hint=hint)
 
-
     def _of_others(self, kind: str) -> bool:
         """Whether it names a kind of another system's own: no slip of the pen for one of ours, or decided before."""
         if kind in KNOWN_KINDS or kind_problem(kind):

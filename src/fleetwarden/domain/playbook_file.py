@@ -14,6 +14,7 @@ import msgspec
 
 from fleetwarden.domain.actions import Kind
 from fleetwarden.domain.events import EventClass, Severity
+from fleetwarden.domain.globs import Glob
 from fleetwarden.domain.located import Findings, Node
 from fleetwarden.domain.located_values import number, quoted, text, texts, word
 from fleetwarden.domain.playbooks import (
@@ -97,6 +98,9 @@ def _entry(found: Findings, node: Node, entries: dict[str, PlaybookEntry]) -> No
             found.problem(keys["on"], f"on: {problem}")
     kind = word(found, "class", keys["class"], [one.value for one in EventClass]) if "class" in keys else ""
     services = texts(found, "services", keys["services"]) if "services" in keys else ()
+    for one in services or ():
+        if Glob(one).unclosed:
+            found.problem(keys["services"], f"services: {one!r} has a '[' that is never closed")
     steps = _steps(found, keys["steps"]) if "steps" in keys else ()
     if name and on and kind is not None and services is not None and name not in entries:
         entries[name] = PlaybookEntry(
@@ -221,7 +225,8 @@ def _told(found: Findings, step: PlaybookStep, node: Node) -> PlaybookStep | Non
     keys: Mapping[str, Node] = found.keys(node, ("text", "when", *(("action",) if name == StepKind.ESCALATE else ())))
     said = text(found, f"{name}.text", keys["text"], longest=500) if "text" in keys else ""
     when = word(found, f"{name}.when", keys["when"], [one.value for one in When]) if "when" in keys else step.when
-    action = word(found, "escalate.action", keys["action"], list(ESCALATE_KINDS)) if "action" in keys else Kind.RESTART
+    kinds = [one.value for one in ESCALATE_KINDS]
+    action = word(found, "escalate.action", keys["action"], kinds) if "action" in keys else Kind.RESTART
     if said is None or when is None or action is None:
         return None
     return PlaybookStep(kind=step.kind, action=str(action), text=said, when=When(when))
