@@ -240,6 +240,57 @@ def test_a_repair_within_the_grace_period_takes_the_trial_over(world: Watched) -
     assert (world.newest().status, world.rollbacks()) == (WatchStatus.FAILED, 1)
 
 
+def falls(world: Watched, index: int, after_s: float) -> None:
+    """One replica goes down while the other one runs, and is repaired."""
+    world.poll(after_s)
+    world.bench.substrate.crash("app", index)
+    world.pass_by(1)
+    world.bench.watch()
+
+
+@pytest.mark.req("DWH-2", "DWH-4", "DWH-7")
+def test_a_version_whose_replicas_fall_in_turns_fails_its_watch_at_the_first_that_falls_again(world: Watched) -> None:
+    world.verified("1.0")
+    world.declare("1.1")
+    world.pass_by()
+    world.bench.watch()
+    falls(world, 0, 20)
+    falls(world, 1, 10)
+    on_trial = world.newest()
+    assert (on_trial.status, on_trial.changes_version) == (WatchStatus.RUNNING, True), (
+        "each fell once, and was repaired"
+    )
+    falls(world, 0, 10)
+    failed = next(one for one in world.watches() if one.status is WatchStatus.FAILED)
+    assert (failed.version, failed.changes_version) == ("1.1", True)
+    assert [one.version for one in world.quarantines()] == ["1.1"]
+    world.poll()
+    assert world.rollbacks() == 1
+
+
+@pytest.mark.req("REC-6")
+def test_replicas_that_fall_in_turns_do_not_hide_each_others_falls(world: Watched) -> None:
+    world.pass_by()
+    world.bench.watch()
+    world.run_out()
+    for _ in range(4):
+        falls(world, 0, 10)
+        falls(world, 1, 10)
+    told = [one for one in world.bench.notices() if "failed 3 times in a row" in one]
+    assert len(told) >= 1
+
+
+@pytest.mark.req("REC-6")
+def test_a_replica_that_falls_once_is_no_failure_of_another_ones_repair(world: Watched) -> None:
+    world.pass_by()
+    world.bench.watch()
+    world.run_out()
+    falls(world, 0, 10)
+    falls(world, 1, 10)
+    falls(world, 0, 301)
+    assert [one.status for one in world.watches() if one.status is WatchStatus.FAILED] == []
+
+
 @pytest.mark.req("DWH-1")
 @pytest.mark.parametrize("late", [False, True])
 def test_after_a_crash_the_original_window_goes_on(world: Watched, late: bool) -> None:
