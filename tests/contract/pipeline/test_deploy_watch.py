@@ -11,6 +11,7 @@ from fleetwarden.domain.fleet import Mode
 from fleetwarden.domain.identifiers import SECOND
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
 from fleetwarden.domain.watch_block import SignalCheck, WatchBlock
+from fleetwarden.ports.stores import Tx
 from fleetwarden.testing import a_policy, a_request
 from fleetwarden.testing.substrate import Answer as Heard
 from fleetwarden.testing.substrate import Delivery
@@ -88,6 +89,50 @@ def test_a_broken_version_is_rolled_back_to_the_verified_one_and_not_deployed_ag
     assert world.standing() == "version_quarantined"
     assert (world.versions(), world.rollbacks()) == ({"1.0"}, 1)
     assert sum(one.request.kind == Kind.DEPLOY for one in world.bench.records()) == 1
+
+
+def freeze(world: Watched, *, on: bool) -> None:
+    def run(tx: Tx) -> None:
+        if on:
+            tx.freezes.add(owner="ada", reason="lunch")
+        else:
+            tx.freezes.lift(tx.freezes.active()[0].seq, "ada")
+
+    world.bench.store.transact("freeze", run)
+
+
+@pytest.mark.req("DWH-2", "POL-12")
+def test_a_rollback_that_a_freeze_holds_is_asked_for_once_it_is_lifted(world: Watched) -> None:
+    world.verified("1.0")
+    world.declare("1.1")
+    world.pass_by()
+    world.bench.watch()
+    freeze(world, on=True)
+    world.breaks()
+    for _ in range(3):
+        world.poll(3_000)  # longer than anything else is waited for
+    failed = next(one for one in world.watches() if one.version == "1.1")
+    assert (failed.status, failed.follow_up, world.rollbacks()) == (WatchStatus.FAILED, "pending", 0)
+    freeze(world, on=False)
+    world.poll()
+    world.bench.act()
+    assert (world.rollbacks(), world.versions()) == (1, {"1.0"})
+
+
+@pytest.mark.req("DWH-2", "POL-12")
+def test_a_freeze_of_more_than_a_day_leaves_a_rollback_to_people(world: Watched) -> None:
+    world.verified("1.0")
+    world.declare("1.1")
+    world.pass_by()
+    world.bench.watch()
+    freeze(world, on=True)
+    world.breaks()
+    world.poll()
+    world.poll(86_401)
+    assert any("nothing is done about it: given up after" in one for one in world.bench.notices())
+    freeze(world, on=False)
+    world.poll()
+    assert world.rollbacks() == 0
 
 
 @pytest.mark.req("DWH-2", "DWH-7")
