@@ -89,5 +89,7 @@ def _read(status: int, body: bytes) -> Mapping[str, Any]:
     if status == 200:
         return told
     words, code = str(told.get("detail") or f"the plane answers with status {status}"), told.get("code")
-    known = _ERRORS.get(status, Retryable)
-    raise known(words, code=code if isinstance(code, str) else None, hint=str(told.get("hint") or ""))
+    refusal = _ERRORS.get(status, Retryable)(words, hint=str(told.get("hint") or ""))
+    if isinstance(code, str):
+        refusal.code = code
+    raise refusal

@@ -18,8 +18,9 @@ from fleetwarden.domain.errors import Misconfigured, NotFound
 from fleetwarden.domain.fleet import Fleet
 from fleetwarden.domain.identifiers import SECOND, JsonValue, show_id
 from fleetwarden.domain.lifecycles import OutboxState
+from fleetwarden.domain.outside import kind_problem
 from fleetwarden.domain.recovery import after_horizon
-from fleetwarden.ports.stores import Freeze, Store, Tx
+from fleetwarden.ports.stores import Freeze, Page, Store, Tx
 
 __all__ = ["FOR_MAX_S", "REASON_MAX", "Freezing"]
 
@@ -119,6 +120,8 @@ class Freezing:
         if (scope == "all") == bool(value):
             raise Misconfigured(f"a freeze of {scope} {'takes no name' if value else 'needs a name'}")
         fleet = self._fleet()
+        if scope == "kind" and self._of_others(value):
+            return
         known = {"kind": KNOWN_KINDS, "group": _groups(fleet), "service": fleet.services}.get(scope)
         # While the registry cannot be read its names cannot be checked, and freezing comes first.
         if known is not None and value not in known and (scope == "kind" or not fleet.error):
@@ -126,6 +129,13 @@ class Freezing:
             hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(sorted(known)[:20]) or 'none'}"
             error = Misconfigured if scope == "kind" else NotFound
             raise error(f"there is no {scope} {value!r}: nothing was frozen", hint=hint)
+
+    def _of_others(self, kind: str) -> bool:
+        """Whether it names a kind of another system's own: no slip of the pen for one of ours, or decided before."""
+        if kind in KNOWN_KINDS or kind_problem(kind):
+            return False
+        decided = self._store.read(lambda tx: tx.decisions.list(Page(kind=kind, limit=1)))
+        return bool(decided) or not get_close_matches(kind, KNOWN_KINDS, n=1)
 
 
 def _groups(fleet: Fleet) -> frozenset[str]:

@@ -22,6 +22,7 @@ __all__ = ["KIND", "Actions", "GovernedAutoMerger", "MergeState", "PlaneActions"
 
 KIND = "merge_promotion"
 DETAIL_MAX = 500
+_UNTOLD = ("running", "recovery_pending")  # states of what was claimed and has no end on record
 
 
 class MergeState(StrEnum):
@@ -119,7 +120,7 @@ class GovernedAutoMerger:
         why = str(told.get("reason") or "")
         if state == "authorised" and action:
             return self._flip(action, approval, target, params)
-        if state in _NOT_HEARD and (ended := self._ended(action)) is not None:
+        if state in _UNTOLD and (ended := self._ended(action)) is not None:
             return self._tell(action, approval, *ended)
         return Promotion(state=_OF.get(state, MergeState.BLOCKED), reason=why, action_id=action, approval_id=approval)
 
@@ -134,9 +135,10 @@ class GovernedAutoMerger:
             why = f"the claim was answered with {claimed.get('state')}"
             return Promotion(state=MergeState.BLOCKED, reason=why, action_id=action, approval_id=approval)
         try:
-            ok, detail = True, _line(self._merge(target, params) or "")
+            said: object = self._merge(target, params)
+            ok, detail = True, "" if said is None or said is True else _words(said)
         except Exception as error:  # noqa: BLE001 -- it is anybody's code, and its end has to be told all the same
-            ok, detail = False, _line(f"{type(error).__name__}: {error}")
+            ok, detail = False, f"{type(error).__name__}: {_words(error)}"
         with self._lock:
             self._untold[action] = ok, detail
         return self._tell(action, approval, ok, detail)
@@ -157,13 +159,16 @@ class GovernedAutoMerger:
         return Promotion(state=made, reason=detail, action_id=action, approval_id=approval)
 
 
-def _line(words: object) -> str:
-    """What anybody's code said, as one line that the plane keeps: without secrets, and with no control characters."""
-    told = "".join(one if one.isprintable() else " " for one in str(words)[: 4 * DETAIL_MAX])
-    return scrubbed(" ".join(told.split()))[:DETAIL_MAX]
+def _words(said: object) -> str:
+    """What a merge said, as words that every plane takes: whatever it is, its end has to be told."""
+    try:
+        text = said if isinstance(said, str) else str(said)
+    except Exception:  # noqa: BLE001 -- as above
+        text = type(said).__name__
+    line = "".join(one if one.isprintable() else " " for one in text[: 4 * DETAIL_MAX])
+    return scrubbed(" ".join(line.split()))[:DETAIL_MAX]
 
 
-_NOT_HEARD = frozenset({"running", "recovery_pending"})  # an end that the plane does not know may be told again
 _OF: Mapping[str, MergeState] = {
     "waiting": MergeState.WAITING,
     "held": MergeState.WAITING,

@@ -8,6 +8,8 @@ because something could not be read.
 
 from __future__ import annotations
 
+import msgspec
+
 from fleetwarden.controllers.gate import REPEAT_AFTER, Answer, Gate, rule_on
 from fleetwarden.controllers.outside import OutsideDesk, read_outside
 from fleetwarden.controllers.wishes import as_asked
@@ -22,7 +24,7 @@ from fleetwarden.domain.actions import (
     Verdict,
 )
 from fleetwarden.domain.errors import FleetError
-from fleetwarden.domain.identifiers import JsonValue, Micros, rfc3339
+from fleetwarden.domain.identifiers import JsonValue, Micros, digest, rfc3339
 from fleetwarden.domain.lifecycles import OPEN_RECORDS, ApprovalState, OutboxState
 from fleetwarden.domain.policy import Ruling
 from fleetwarden.ports.configuration import ConfigurationSource
@@ -68,13 +70,17 @@ class RolloutGate:
     def ask(self, request: ActionRequest) -> GateAnswer:
         """The answer for this very revision.  Raises StoreUnavailable; then the gate is shut."""
         freeze_file = self._configuration.freeze_file()
-        known = self._store.transact("gate", lambda tx: self._known(tx, request, freeze_file))
-        if known is not None:
+        known = self._store.transact("gate", lambda tx: self._known(tx, request, freeze_file) or _key(tx, request))
+        if isinstance(known, GateAnswer):
             return known
+        request = msgspec.structs.replace(request, key=known)
         [admission] = self._gate.admit([request], fence=None)
-        if admission.answer is Answer.ALLOWED:  # used at once, so that nobody else takes it up
+        if admission.answer not in (Answer.QUEUED, Answer.DENIED):  # used at once, so that nobody else takes it up
             used = self._store.transact("gate", lambda tx: self._known(tx, request, freeze_file))
-            return used or GateAnswer(go=False, reason="what was decided a moment ago does not hold any more")
+            if used is not None:
+                return used
+        if admission.answer is Answer.ALLOWED:
+            return GateAnswer(go=False, reason="what was decided a moment ago does not hold any more")
         return GateAnswer(
             go=False, reason=admission.reason, decision=admission.decision, approval=admission.approval, fresh=True
         )
@@ -152,8 +158,8 @@ class RolloutGate:
             return GateAnswer(go=False, reason=told, decision=last, approval=approval)
         if record is None or record.state is not OutboxState.SUCCEEDED or record.finished_at is None:
             return None  # it ended without having been used for this
-        if tx.now() - record.finished_at >= self._pass:
-            return None
+        if tx.now() - record.finished_at >= self._pass or not request.params.get(REVISION):
+            return None  # a yes without a revision opened the gate once: the next question may be about another one
         now = self._ruling(tx, request, freeze_file, last, approval)
         if now.verdict in _YES:
             told = f"open since {rfc3339(record.finished_at)} ({last.id})"
@@ -186,6 +192,13 @@ def _last(tx: Tx, request: ActionRequest) -> ActionDecision | None:
     wanted = request.digest()
     found = tx.decisions.list(Page(kind=request.kind, target=request.target, limit=LOOK_BACK))
     return next((one for one in found if one.request.source == Source.API and one.request_digest == wanted), None)
+
+
+def _key(tx: Tx, request: ActionRequest) -> str:
+    """Names the question after the last one: asked twice at the same moment, it is decided once."""
+    last = _last(tx, request)
+    told = digest(["gate", request.requested_by, request.digest(), 0 if last is None else last.seq])
+    return f"gate.{told.removeprefix('sha256:')}"
 
 
 def _of_another(tx: Tx, request: ActionRequest) -> GateAnswer | None:

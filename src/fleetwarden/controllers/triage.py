@@ -21,6 +21,7 @@ from fleetwarden.controllers.worker import Step, still_ours
 from fleetwarden.domain.errors import NotFound
 from fleetwarden.domain.events import EventClass, StoredEvent
 from fleetwarden.domain.identifiers import SECOND, JsonValue, Micros
+from fleetwarden.domain.playbook_file import asked_problem
 from fleetwarden.domain.playbooks import (
     FAILURES_MAX,
     FLAP_WINDOW,
@@ -176,6 +177,8 @@ class Triage:
         except Exception as error:  # a playbook may be anybody's code, and must not stop the others
             log.exception("playbook failed", playbook=name, about=event.id)
             return End(status="failed", reason=f"the playbook {name} raised {type(error).__name__}: {error}")
+        if (problem := asked_problem(asked, taken)) is not None:
+            return End(status="failed", reason=f"the playbook {name} {problem}")
         return asked if isinstance(asked, End) else (len(taken), asked)
 
     def _write(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fleetwarden.controllers.gate import Admission, Answer, Gate
+from fleetwarden.controllers.gate import Admission, Answer, Gate, rule_on
 from fleetwarden.controllers.intent_desk import IntentDesk
 from fleetwarden.controllers.intent_putting import Put, PutAnswer, Wanted
 from fleetwarden.controllers.reconciler import request_for
@@ -17,7 +17,7 @@ from fleetwarden.controllers.watch_ending import tell, watched_words
 from fleetwarden.controllers.wishes import as_asked
 from fleetwarden.controllers.worker import Step
 from fleetwarden.domain import versions
-from fleetwarden.domain.actions import ActionRequest, Kind, LeaseFence, Source
+from fleetwarden.domain.actions import ActionRequest, Kind, LeaseFence, Source, Verdict
 from fleetwarden.domain.contract.lifecycle import IntentOperation, SignalSummaryRef
 from fleetwarden.domain.convergence import Need
 from fleetwarden.domain.deploy_watch import DeployWatch, OnFail
@@ -32,8 +32,11 @@ __all__ = ["AGAIN_S", "PATIENCE_S", "Refusal", "WatchFollowUp"]
 AGAIN_S = 5.0  # how soon what cannot be asked for now is tried again
 BUSY_S = 1.0  # the same for a target with an open action: what it waits for is repaired over and over meanwhile
 PATIENCE_S = 3_600.0  # after the verdict: then what was not proposed is left to people
+HELD_S = 10.0  # how soon what a freeze or a storm holds is asked for again
+HELD_MAX: Micros = 86_400 * SECOND  # after the verdict, as long as such a hold lasts
 VERDICTS_MAX = 200
 HISTORY_MAX = 200
+_LASTING = frozenset({"freeze", "storm"})  # denials that end
 
 
 Refusal = Callable[[ActionRequest, Service], str | None]
@@ -103,8 +106,18 @@ class WatchFollowUp:
         )
         if (why := self._refusal(request, service)) is not None:
             return self._escalated(watch, why)
+        if (held := self._held(request)) is not None:
+            return self._later(
+                watch, HELD_S, f"rollback of {watch.service} to {target.version} waits: {held}", held=True
+            )
         [answer] = self._gate.admit([request], fence=fence)
         return self._answered(watch, target, answer)
+
+    def _held(self, request: ActionRequest) -> str | None:
+        """What holds it for now, and ends: denied once, it would never be asked for again."""
+        files, file = self._configuration.current(), self._configuration.freeze_file()
+        ruling = self._store.read(lambda tx: rule_on(tx, as_asked(tx, files), file, request))
+        return ruling.reason if ruling.verdict is Verdict.DENY and ruling.code in _LASTING else None
 
     def _answered(self, watch: DeployWatch, target: Target, answer: Admission) -> Step:
         what = f"rollback of {watch.service} to {target.version}"
@@ -136,6 +149,8 @@ class WatchFollowUp:
         request = request_for(
             need, service, seen, key="", source=Source.DEPLOY_WATCH, by=Source.DEPLOY_WATCH, acting=self._acting
         )
+        if (held := self._held(request)) is not None:
+            return self._later(watch, HELD_S, f"{watch.service} back to {count} replicas waits: {held}", held=True)
         since: Micros = watch.started
         signal = SignalSummaryRef(
             digest=digest(["watch", watch.id, watch.reason]),
@@ -170,14 +185,17 @@ class WatchFollowUp:
             wait = max(1.0, seconds(put.until - now))
         return self._later(watch, wait, f"{what} waits: {put.reason}")
 
-    def _later(self, watch: DeployWatch, wait_s: float, why: str) -> Step:
+    def _later(self, watch: DeployWatch, wait_s: float, why: str, *, held: bool = False) -> Step:
         """Try again, but not for ever: evidence that old says nothing about now."""
         now = self._store.read(lambda tx: tx.now())
         until = (watch.ended_at or now) + int(PATIENCE_S * SECOND)
         if watch.on_fail is OnFail.SCALE_BACK:
             until += 86_400 * SECOND  # the longest cooldown that a block may have
+        if held:
+            until = max(until, (watch.ended_at or now) + HELD_MAX)
         if now + int(wait_s * SECOND) > until:
-            return self._escalated(watch, f"given up after {PATIENCE_S / 60:.0f} minutes: {why}")
+            waited = seconds(now - (watch.ended_at or now)) / 60
+            return self._escalated(watch, f"given up after {waited:.0f} minutes: {why}")
         return Step.later(wait_s, why)
 
     def _escalated(self, watch: DeployWatch, why: str, *, severity: str = "critical") -> Step:

@@ -7,7 +7,7 @@ new watch takes it over.  Nothing is looked at here, and nothing is proposed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -19,13 +19,14 @@ from fleetwarden.domain.identifiers import SECOND, JsonValue, Micros
 from fleetwarden.domain.intent_requests import stands_for_intent
 from fleetwarden.domain.lifecycles import OutboxState
 from fleetwarden.domain.versions import ROLLOUTS
-from fleetwarden.ports.stores import Tx, WorkDraft
+from fleetwarden.ports.stores import Page, Tx, WorkDraft
 from fleetwarden.ports.watches import WatchDraft
 
 __all__ = ["GRACE_S", "WORK_KIND", "begin_watch", "fail_rollout", "is_watched", "on_trial", "open_watch", "work_key"]
 
 WORK_KIND = "deploy_watch"
 GRACE_S = 15.0
+CHAIN_MAX = 50  # watches that took each other's place, looked back over
 WATCHED = frozenset({Kind.RESTART, Kind.START, Kind.DEPLOY, Kind.ROLLBACK})
 
 
@@ -47,7 +48,7 @@ def begin_watch(tx: Tx, record: OutboxRecord, outcome: Outcome, window_s: float)
     """The watch of an action that has just succeeded, or failed in part.  Part of commit 2, or of a settlement."""
     request = record.request
     before = tx.watches.running(request.target)
-    if before is not None and (shown := _shown_down(before, request)) is not None:
+    if before is not None and (shown := _shown_down(tx, before, request)) is not None:
         _fail(tx, before, shown)
         before = None
     return open_watch(tx, _draft(tx.now(), record, outcome, before, window_s), before)
@@ -151,7 +152,7 @@ def _count_before(facts: Mapping[str, JsonValue], request: ActionRequest) -> int
     return count if type(count) is int else None
 
 
-def _shown_down(watch: DeployWatch, request: ActionRequest) -> Probe | None:
+def _shown_down(tx: Tx, watch: DeployWatch, request: ActionRequest) -> Probe | None:
     """The look behind a repair, if it shows what this watch watches down after its grace period."""
     seen, facts = request.evidence.observed_at, request.evidence.facts
     if request.kind != Kind.RESTART or seen is None or seen <= watch.settled:
@@ -168,7 +169,7 @@ def _shown_down(watch: DeployWatch, request: ActionRequest) -> Probe | None:
         found = bool(ours) and all(one.get("status") == "down" for one in ours)
     else:
         found = facts.get("status") == "down"
-    if not found:
+    if not found and not _fell_again(tx, watch, request, down):
         return None
     why = "; ".join(f"#{one.get('id')} {one.get('detail')}" for one in down if one.get("detail"))
     return Probe(
@@ -179,6 +180,23 @@ def _shown_down(watch: DeployWatch, request: ActionRequest) -> Probe | None:
         version=str(facts.get("version", "")),
         detail=(why or str(facts.get("detail", "")) or "down, and repaired meanwhile")[:300],
     )
+
+
+def _fell_again(tx: Tx, watch: DeployWatch, request: ActionRequest, down: Sequence[Mapping[str, JsonValue]]) -> bool:
+    """Whether this very replica was repaired under the watches that this one took over from: replicas that fall in
+    turns replace each other's watches, and would hide each other's falls for ever."""
+    replica, seen = str(request.params.get("replica", "")), request.evidence.observed_at
+    mine = next((one for one in down if str(one.get("id")) == replica), None)
+    if mine is None or seen is None or (watch.changes_version and mine.get("version", "") != watch.version):
+        return False
+    for one in tx.watches.list(Page(target=watch.service, limit=CHAIN_MAX)):
+        if one.seq != watch.seq and one.status is not WatchStatus.REPLACED:
+            break
+        if one.kind != Kind.RESTART or one.action_seq is None:
+            break
+        if one.deadline > seen and str(tx.outbox.get(one.action_seq).request.params.get("replica", "")) == replica:
+            return True
+    return False
 
 
 def _fail(tx: Tx, watch: DeployWatch, probe: Probe) -> None:

@@ -93,8 +93,13 @@ def _begins_again(event: FleetEvent, known: AlertState, now: Micros) -> bool:
 def _is_older(event: FleetEvent, began: Micros, known: AlertState) -> bool:
     """Whether a beginning lies before what is known.  One that is the end's own outage arrived after its end."""
     if not event.repeating and known.starts_at is not None:
-        return began <= known.starts_at
+        return began == known.starts_at or began <= _stood_since(known, known.starts_at)
     return began < known.changed_at or (began == known.changed_at and not known.firing)
+
+
+def _stood_since(known: AlertState, starts_at: Micros) -> Micros:
+    """When its outage began; a sender's clock that was ahead makes nothing that follows look older than that."""
+    return min(starts_at, known.changed_at)
 
 
 def _ended(event: FleetEvent, known: AlertState | None, now: Micros, seq: int) -> Placed:
@@ -122,7 +127,7 @@ def _ended(event: FleetEvent, known: AlertState | None, now: Micros, seq: int) -
         key = f"{key}|{known.changed_at}"
     if not known.firing and _same_end(event, known, happened, now):
         return _same(key, known, now)
-    older = named < known.starts_at if named is not None and known.starts_at is not None else False
+    older = named is not None and known.starts_at is not None and named < _stood_since(known, known.starts_at)
     if older or (named is None and event.ends_at is not None and happened < known.changed_at):
         return Placed(key=key, state=None, late=True)
     return Placed(key=key, state=state, closes=known.event_seq if known.firing else None)

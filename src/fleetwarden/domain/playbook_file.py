@@ -7,21 +7,44 @@ half as meant.  Nothing is run from it: a step names what is done, never a comma
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
 
 from fleetwarden.domain.actions import Kind
 from fleetwarden.domain.events import EventClass, Severity
+from fleetwarden.domain.globs import Glob
 from fleetwarden.domain.located import Findings, Node
 from fleetwarden.domain.located_values import number, quoted, text, texts, word
-from fleetwarden.domain.playbooks import BUILT_IN, ESCALATE_KINDS, PlaybookEntry, PlaybookStep, StepKind, When
+from fleetwarden.domain.playbooks import (
+    BUILT_IN,
+    ESCALATE_KINDS,
+    End,
+    Entry,
+    PlaybookEntry,
+    PlaybookStep,
+    StepKind,
+    When,
+)
 
-__all__ = ["PLAYBOOKS_MAX", "STEPS_MAX", "WAIT_MAX_S", "key_problem", "read_playbooks_file", "steps_problem"]
+__all__ = [
+    "PLAYBOOKS_MAX",
+    "STEPS_MAX",
+    "WAIT_MAX_S",
+    "asked_problem",
+    "key_problem",
+    "read_playbooks_file",
+    "steps_problem",
+]
 
 PLAYBOOKS_MAX = 100
 STEPS_MAX = 20
+TAKEN_MAX = 100  # steps of a playbook in Python, which makes them up as it goes
 WAIT_MAX_S = 3600.0
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 _KEY = re.compile(r"[a-z][a-z0-9_.-]{0,63}(:[a-z]+)?")
+_STATUS = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _PLAIN = (StepKind.CONFIRM, StepKind.DECIDE, StepKind.ACT, StepKind.WATCH, StepKind.NOTIFY, StepKind.ESCALATE)
 _TOLD = (StepKind.NOTIFY, StepKind.ESCALATE)
 _AN = {StepKind.DECIDE: "a decide", StepKind.ACT: "an act"}
@@ -75,6 +98,9 @@ def _entry(found: Findings, node: Node, entries: dict[str, PlaybookEntry]) -> No
             found.problem(keys["on"], f"on: {problem}")
     kind = word(found, "class", keys["class"], [one.value for one in EventClass]) if "class" in keys else ""
     services = texts(found, "services", keys["services"]) if "services" in keys else ()
+    for one in services or ():
+        if Glob(one).unclosed:
+            found.problem(keys["services"], f"services: {one!r} has a '[' that is never closed")
     steps = _steps(found, keys["steps"]) if "steps" in keys else ()
     if name and on and kind is not None and services is not None and name not in entries:
         entries[name] = PlaybookEntry(
@@ -120,18 +146,41 @@ def steps_problem(steps: tuple[PlaybookStep, ...]) -> str | None:
             return f"{step.kind}: {_AN[before]} step has to stand before it"
         if step.kind in known and step.kind in (StepKind.DECIDE, StepKind.ACT, StepKind.WATCH):
             return f"{step.kind} stands there twice: a playbook asks for one action"
-        if step.kind is StepKind.DECIDE and step.action != Kind.RESTART:
-            return f"decide {step.action}: a playbook may ask for {Kind.RESTART} only"
-        if step.kind is StepKind.ESCALATE and step.action not in ESCALATE_KINDS:
-            return f"escalate {step.action}: one of {', '.join(ESCALATE_KINDS)}"
-        if not 0 <= step.wait_s <= WAIT_MAX_S or (step.kind is StepKind.WAIT) != (step.wait_s > 0):
-            return f"wait {step.wait_s:g} s: above 0 and at most {WAIT_MAX_S:g} s, and for wait steps only"
-        if step.kind not in _TOLD and (step.text or step.when is not When.ALWAYS):
-            return f"{step.kind} takes no text and no when: only notify and escalate do"
-        if step.kind not in (StepKind.DECIDE, StepKind.ESCALATE) and step.action != Kind.RESTART:
-            return f"{step.kind} asks for nothing, so it takes no action"
+        if problem := _step_problem(step):
+            return problem
         known.add(step.kind)
     return None
+
+
+def _step_problem(step: PlaybookStep) -> str | None:
+    """What is wrong with one step, whatever stands before it."""
+    if step.kind is StepKind.DECIDE and step.action != Kind.RESTART:
+        return f"decide {step.action}: a playbook may ask for {Kind.RESTART} only"
+    if step.kind is StepKind.ESCALATE and step.action not in ESCALATE_KINDS:
+        return f"escalate {step.action}: one of {', '.join(ESCALATE_KINDS)}"
+    if not 0 <= step.wait_s <= WAIT_MAX_S or (step.kind is StepKind.WAIT) != (step.wait_s > 0):
+        return f"wait {step.wait_s:g} s: above 0 and at most {WAIT_MAX_S:g} s, and for wait steps only"
+    if step.kind not in _TOLD and (step.text or step.when is not When.ALWAYS):
+        return f"{step.kind} takes no text and no when: only notify and escalate do"
+    if step.kind not in (StepKind.DECIDE, StepKind.ESCALATE) and step.action != Kind.RESTART:
+        return f"{step.kind} asks for nothing, so it takes no action"
+    return None
+
+
+def asked_problem(asked: Any, taken: Sequence[Entry]) -> str | None:
+    """What is wrong with what a playbook in Python asks for next, after the steps that it has `taken`."""
+    if isinstance(asked, End):
+        status, reason = (str(one) if isinstance(one, str) else "" for one in msgspec.structs.astuple(asked))
+        known = _STATUS.fullmatch(status) is not None and status != "running" and reason == asked.reason
+        return None if known else "ends with a status that is no word of its own, or a reason that is no text"
+    if not isinstance(asked, PlaybookStep):
+        return f"returned {type(asked).__name__}, and not a PlaybookStep or an End"
+    if len(taken) >= TAKEN_MAX:
+        return f"has taken {TAKEN_MAX} steps and asks for more"
+    once = (StepKind.DECIDE, StepKind.ACT, StepKind.WATCH)
+    if asked.kind in once and any(one.get("kind") == asked.kind for one in taken):
+        return f"asks to {asked.kind} twice: a playbook asks for one action"
+    return _step_problem(asked)
 
 
 def _step(found: Findings, node: Node) -> PlaybookStep | None:
@@ -176,7 +225,8 @@ def _told(found: Findings, step: PlaybookStep, node: Node) -> PlaybookStep | Non
     keys: Mapping[str, Node] = found.keys(node, ("text", "when", *(("action",) if name == StepKind.ESCALATE else ())))
     said = text(found, f"{name}.text", keys["text"], longest=500) if "text" in keys else ""
     when = word(found, f"{name}.when", keys["when"], [one.value for one in When]) if "when" in keys else step.when
-    action = word(found, "escalate.action", keys["action"], list(ESCALATE_KINDS)) if "action" in keys else Kind.RESTART
+    kinds = [one.value for one in ESCALATE_KINDS]
+    action = word(found, "escalate.action", keys["action"], kinds) if "action" in keys else Kind.RESTART
     if said is None or when is None or action is None:
         return None
     return PlaybookStep(kind=step.kind, action=str(action), text=said, when=When(when))

@@ -169,9 +169,13 @@ def inert(event: StoredEvent, now: Micros, max_age: Micros) -> End | None:
 
 
 def look_up(entries: Sequence[PlaybookEntry], event: StoredEvent) -> PlaybookEntry | None:
-    """The playbook of this deployment for an event: by source and severity first, then by source.  First one wins."""
+    """The playbook of this deployment for an event: by source and severity first, then by source.  First one wins.
+
+    A source is one of `events.yml` by its name, then the kind of sender.
+    """
     told = event.event
-    for key in (f"{told.source}:{told.severity}", told.source):
+    sources = [one for one in (told.origin, told.source) if one]
+    for key in (*(f"{one}:{told.severity}" for one in sources), *sources):
         for one in entries:
             if one.answers(event, key):
                 return one

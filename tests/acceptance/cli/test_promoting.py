@@ -83,6 +83,21 @@ def test_whatever_is_no_answer_is_no_yes(world: World) -> None:
             ActionsOverHttp(*wrong)
 
 
+@pytest.mark.req("POL-11", "POL-20")
+def test_what_the_plane_cannot_use_is_a_refusal_that_says_why(world: World) -> None:
+    plane = world.up()
+    secret = world.run("token", "create", "pipeline", "--role", "operator").lines[1].strip()
+    way = ActionsOverHttp(plane.url, secret)
+    with pytest.raises(Misconfigured, match="reason") as malformed:
+        way.propose(kind="merge_promotion", target="model-7", params={}, reason="", key="k")
+    assert malformed.value.code == "malformed"
+    with pytest.raises(Misconfigured) as large:
+        way.propose(kind="merge_promotion", target="model-7", params={"a": "x" * 300_000}, reason="r", key="k")
+    assert large.value.code == "too_large"
+    told = GovernedAutoMerger(way, lambda *_: pytest.fail("merged")).promote("model-7", {}, reason="")
+    assert (told.state, "reason" in told.reason) == (MergeState.BLOCKED, True)
+
+
 @pytest.mark.req("POL-20")
 def test_a_person_claims_and_reports_at_a_terminal(world: World) -> None:
     world.up()

@@ -200,3 +200,42 @@ def test_a_gate_is_shut_while_the_store_is_down(world: World) -> None:
         assert hook(world).status_code == 503
     world.store.breaks_after(None)
     assert hook(world, namespace="test", later_field=1).status_code == 200
+
+
+@pytest.mark.req("RUN-12", "POL-20")
+def test_a_yes_for_a_revision_that_the_sender_does_not_name_opens_the_gate_once(world: World) -> None:
+    assert hook(world, "").status_code == 403
+    answer_to(world, "approved")
+    world.look()
+    assert hook(world, "").status_code == 200
+    asked_anew = hook(world, "")
+    assert asked_anew.status_code == 403, "it may be about another revision by now"
+    assert asked_anew.json()["decision"] == "queue_approval"
+
+
+@pytest.mark.req("RUN-12", "POL-11")
+def test_without_a_revision_each_yes_of_policy_counts(world: World) -> None:
+    world.configuration.declare(policy=a_policy(Tier.FORBIDDEN, a_gate(Tier.AUTO), rate=(2, 3600)))
+    assert [hook(world, "").status_code for _ in range(3)] == [200, 200, 403]
+
+
+@pytest.mark.req("RUN-12", "POL-11")
+def test_the_same_question_asked_twice_at_the_same_moment_is_decided_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.configuration.declare(policy=a_policy(Tier.FORBIDDEN, a_gate(Tier.AUTO), rate=(2, 3600)))
+    gate = world.plane.remedies.gates._gate
+    first, between = gate._gate, []
+
+    class Slow:
+        """Between the look and the decision of one question the other one is asked and answered."""
+
+        def admit(self, requests: Any, fence: Any) -> Any:
+            monkeypatch.setattr(gate, "_gate", first)
+            between.append(hook(world).status_code)
+            return first.admit(requests, fence=fence)
+
+    monkeypatch.setattr(gate, "_gate", Slow())
+    assert (hook(world).status_code, between) == (200, [200])
+    assert len(decisions(world)) == 1
+    assert hook(world, "77aa").status_code == 200, "one use of two is left"

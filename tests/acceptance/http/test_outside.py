@@ -312,3 +312,18 @@ def test_whatever_its_params_mean_elsewhere_everything_still_tells_of_it(world: 
             world.plane.tick("outside_claims")
             world.work()
             assert result(world, said, ok=False, detail="no").json()["state"] == "failed"
+
+
+@pytest.mark.req("POL-12", "POL-11")
+def test_a_kind_of_ones_own_can_be_frozen_alone_before_it_was_ever_asked_for(free: World) -> None:
+    said, other = ask(free).json(), ask(free, "model-8", kind="restart_pods").json()
+    frozen = free.client(OPERATOR).post("/freeze", json={"on": True, "kind": "merge_promotion", "reason": "incident"})
+    assert [(one["scope"], one["value"]) for one in frozen.json()["freezes"]] == [("kind", "merge_promotion")]
+    assert (state(free, said), claim(free, said).json()["code"]) == ("held", "claim_refused")
+    assert ask(free, "model-9").json()["decision"] == "deny"
+    assert claim(free, other).status_code == 200
+    free.client(OPERATOR).post("/freeze", json={"on": False, "kind": "merge_promotion"})
+    assert claim(free, said).status_code == 200
+    for kind, status in (("never_seen:yet", 200), ("restart_pods", 200), ("restart_servce", 400), ("a b", 400)):
+        told = free.client(OPERATOR).post("/freeze", json={"on": True, "kind": kind})
+        assert told.status_code == status, (kind, told.text)

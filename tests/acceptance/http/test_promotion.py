@@ -186,3 +186,51 @@ def test_where_nobody_can_be_asked_nothing_is_merged(world: World, pipeline: Pip
     world.store.breaks_after(None)
     viewer = GovernedAutoMerger(PlaneActions(world.plane, "eve", role=Role.VIEWER), pipeline.merge)
     assert ask(viewer).state is MergeState.BLOCKED
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise ValueError("there are no words")
+
+
+@pytest.mark.req("POL-20")
+@pytest.mark.parametrize(
+    ("said", "detail"),
+    [
+        (True, ""),
+        ({"sha": "1a"}, "{'sha': '1a'}"),
+        (7, "7"),
+        (RuntimeError("\x1b[31mred\nand \udcff"), "RuntimeError: \ufffd[31mred\nand \ufffd"),
+        (RuntimeError("push https://ci:hunter2@host"), "RuntimeError: push https://ci:***@host"),
+        (Unspeakable(), "Unspeakable: Unspeakable"),
+    ],
+)
+def test_a_merge_may_say_whatever_it_likes_and_its_end_is_on_record(world: World, said: Any, detail: str) -> None:
+    world.configuration.declare(policy=a_policy(Tier.AUTO))
+
+    def merge(target: str, params: Mapping[str, Any]) -> Any:
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+    told = GovernedAutoMerger(PlaneActions(world.plane, "pipeline"), merge).promote("model-7", {}, reason="green")
+    state = MergeState.FAILED if isinstance(said, Exception) else MergeState.MERGED
+    assert (told.state, told.reason) == (state, detail)
+    shown = world.client().get(f"/actions/{told.action_id}").json()
+    assert (shown["ok"], shown["detail"]) == (told.merged, detail)
+
+
+@pytest.mark.req("POL-20")
+def test_a_merge_whose_end_was_not_heard_is_told_again_also_after_the_time_to_say_so(
+    world: World, pipeline: Pipeline
+) -> None:
+    world.configuration.declare(policy=a_policy(Tier.AUTO))
+    one, way = merger(world, pipeline)
+    way.lost = ("report",)
+    assert ask(one).merged
+    world.clock.advance(3601)
+    world.plane.remedies.outside.desk.sweep()
+    way.lost = ()
+    told = ask(one)
+    assert (told.state, pipeline.made) == (MergeState.MERGED, ["model-7"])
+    assert world.client().get(f"/actions/{told.action_id}").json()["state"] == "succeeded"

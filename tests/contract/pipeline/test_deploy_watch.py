@@ -11,6 +11,7 @@ from fleetwarden.domain.fleet import Mode
 from fleetwarden.domain.identifiers import SECOND
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
 from fleetwarden.domain.watch_block import SignalCheck, WatchBlock
+from fleetwarden.ports.stores import Tx
 from fleetwarden.testing import a_policy, a_request
 from fleetwarden.testing.substrate import Answer as Heard
 from fleetwarden.testing.substrate import Delivery
@@ -90,44 +91,48 @@ def test_a_broken_version_is_rolled_back_to_the_verified_one_and_not_deployed_ag
     assert sum(one.request.kind == Kind.DEPLOY for one in world.bench.records()) == 1
 
 
-@pytest.mark.req("DWH-2", "DWH-5", "DWH-7")
-def test_a_version_that_does_not_come_up_goes_back_and_touches_no_further_replica(world: Watched) -> None:
+def freeze(world: Watched, *, on: bool) -> None:
+    def run(tx: Tx) -> None:
+        if on:
+            tx.freezes.add(owner="ada", reason="lunch")
+        else:
+            tx.freezes.lift(tx.freezes.active()[0].seq, "ada")
+
+    world.bench.store.transact("freeze", run)
+
+
+@pytest.mark.req("DWH-2", "POL-12")
+def test_a_rollback_that_a_freeze_holds_is_asked_for_once_it_is_lifted(world: Watched) -> None:
     world.verified("1.0")
-    world.bench.substrate.broken = {"1.1"}
     world.declare("1.1")
-    world.pass_by(1)
-    assert world.bench.substrate.versions("app") == {0: "1.1", 1: "1.0"}
-    failed = world.newest()
-    assert (failed.kind, failed.status, failed.version) == (Kind.DEPLOY, WatchStatus.FAILED, "1.1")
-    assert "did not come up" in failed.reason
-    assert [one.version for one in world.quarantines()] == ["1.1"]
+    world.pass_by()
     world.bench.watch()
-    world.pass_by(1)
+    freeze(world, on=True)
+    world.breaks()
+    for _ in range(3):
+        world.poll(3_000)  # longer than anything else is waited for
+    failed = next(one for one in world.watches() if one.version == "1.1")
+    assert (failed.status, failed.follow_up, world.rollbacks()) == (WatchStatus.FAILED, "pending", 0)
+    freeze(world, on=False)
+    world.poll()
+    world.bench.act()
     assert (world.rollbacks(), world.versions()) == (1, {"1.0"})
-    world.run_out()
-    world.pass_by()
-    deploys = [one for one in world.bench.decisions() if one.request.kind == Kind.DEPLOY]
-    assert [one.request.params["version"] for one in deploys] == ["1.1"]
-    assert world.standing() == "version_quarantined"
 
 
-@pytest.mark.req("DWH-5")
-def test_a_rollback_whose_version_does_not_come_up_sets_it_aside_and_goes_nowhere_else(world: Watched) -> None:
+@pytest.mark.req("DWH-2", "POL-12")
+def test_a_freeze_of_more_than_a_day_leaves_a_rollback_to_people(world: Watched) -> None:
     world.verified("1.0")
-    world.verified("1.1")
-    world.declare("2.0")
+    world.declare("1.1")
     world.pass_by()
     world.bench.watch()
-    world.bench.substrate.broken = {"1.1"}
-    world.bench.clock.advance(20)
+    freeze(world, on=True)
     world.breaks()
     world.poll()
-    world.pass_by(1)
-    assert world.newest().kind == Kind.ROLLBACK
-    assert world.newest().follow_up == "people were told"
-    assert {one.version for one in world.quarantines()} == {"1.1", "2.0"}
-    world.run_out()
-    assert world.rollbacks() == 1
+    world.poll(86_401)
+    assert any("nothing is done about it: given up after" in one for one in world.bench.notices())
+    freeze(world, on=False)
+    world.poll()
+    assert world.rollbacks() == 0
 
 
 @pytest.mark.req("DWH-2", "DWH-7")
@@ -261,29 +266,6 @@ def test_a_repair_while_a_version_is_on_trial_does_not_hide_that_it_fell(world: 
     assert world.rollbacks() == 1
 
 
-@pytest.mark.req("DWH-2", "DWH-3", "DWH-7")
-def test_a_deploy_that_is_cut_off_puts_its_version_on_trial(world: Watched) -> None:
-    world.verified("1.0")
-    answers = [Delivery(instances=1)]
-    world.bench.substrate._deliver = lambda _: answers.pop() if answers else Delivery()
-    world.declare("1.1")
-    world.bench.look()
-    world.bench.act()
-    [deploy] = [one for one in world.bench.records() if one.request.kind == Kind.DEPLOY]
-    assert (deploy.state, world.versions()) == (OutboxState.FAILED, {"1.0", "1.1"})
-    trial = world.newest()
-    assert (trial.kind, trial.version, trial.changes_version) == (Kind.DEPLOY, "1.1", True)
-    [new] = [index for index, version in world.bench.substrate.versions("app").items() if version == "1.1"]
-    world.bench.substrate.sicken("app", new)
-    world.bench.watch()
-    world.poll()
-    [held] = world.quarantines()
-    assert (held.version, held.watch_seq, world.rollbacks()) == ("1.1", trial.seq, 1)
-    world.bench.act()
-    world.pass_by()
-    assert (world.versions(), world.standing()) == ({"1.0"}, "version_quarantined")
-
-
 @pytest.mark.req("DWH-4", "DWH-6")
 def test_a_repair_within_the_grace_period_takes_the_trial_over(world: Watched) -> None:
     world.verified("1.0")
@@ -303,35 +285,55 @@ def test_a_repair_within_the_grace_period_takes_the_trial_over(world: Watched) -
     assert (world.newest().status, world.rollbacks()) == (WatchStatus.FAILED, 1)
 
 
-@pytest.mark.req("DWH-4", "REC-6")
-def test_a_version_that_falls_again_after_its_repair_fails_at_once(world: Watched) -> None:
+def falls(world: Watched, index: int, after_s: float) -> None:
+    """One replica goes down while the other one runs, and is repaired."""
+    world.poll(after_s)
+    world.bench.substrate.crash("app", index)
+    world.pass_by(1)
+    world.bench.watch()
+
+
+@pytest.mark.req("DWH-2", "DWH-4", "DWH-7")
+def test_a_version_whose_replicas_fall_in_turns_fails_its_watch_at_the_first_that_falls_again(world: Watched) -> None:
     world.verified("1.0")
     world.declare("1.1")
     world.pass_by()
     world.bench.watch()
-    for _ in range(2):  # twice within the grace period: what was repaired has no grace left
-        world.bench.clock.advance(2)
-        for index in (0, 1):
-            world.bench.substrate.crash("app", index)
-        world.pass_by(1)
+    falls(world, 0, 20)
+    falls(world, 1, 10)
+    on_trial = world.newest()
+    assert (on_trial.status, on_trial.changes_version) == (WatchStatus.RUNNING, True), (
+        "each fell once, and was repaired"
+    )
+    falls(world, 0, 10)
     failed = next(one for one in world.watches() if one.status is WatchStatus.FAILED)
-    assert (failed.kind, failed.changes_version, failed.version) == (Kind.RESTART, True, "1.1")
-    world.bench.watch()
+    assert (failed.version, failed.changes_version) == ("1.1", True)
+    assert [one.version for one in world.quarantines()] == ["1.1"]
+    world.poll()
     assert world.rollbacks() == 1
 
 
-@pytest.mark.req("DWH-4")
-def test_the_grace_period_of_a_service_holds_for_a_trial_that_a_repair_took_over(world: Watched) -> None:
-    world.verified("1.0")
-    world.declare("1.1", watch=WatchBlock(window_s=100, poll_s=5, grace_s=4))
+@pytest.mark.req("REC-6")
+def test_replicas_that_fall_in_turns_do_not_hide_each_others_falls(world: Watched) -> None:
     world.pass_by()
-    for index in (0, 1):
-        world.bench.substrate.crash("app", index)
-    world.pass_by(1)  # before the first step of the deploy's own watch
     world.bench.watch()
-    taken = world.newest()
-    assert (taken.kind, taken.changes_version) == (Kind.RESTART, True)
-    assert taken.grace_until == taken.settled + 4 * SECOND
+    world.run_out()
+    for _ in range(4):
+        falls(world, 0, 10)
+        falls(world, 1, 10)
+    told = [one for one in world.bench.notices() if "failed 3 times in a row" in one]
+    assert len(told) >= 1
+
+
+@pytest.mark.req("REC-6")
+def test_a_replica_that_falls_once_is_no_failure_of_another_ones_repair(world: Watched) -> None:
+    world.pass_by()
+    world.bench.watch()
+    world.run_out()
+    falls(world, 0, 10)
+    falls(world, 1, 10)
+    falls(world, 0, 301)
+    assert [one.status for one in world.watches() if one.status is WatchStatus.FAILED] == []
 
 
 @pytest.mark.req("DWH-1")

@@ -176,6 +176,17 @@ def test_a_source_that_does_not_answer_changes_nothing(
 
 
 @pytest.mark.req("EVT-3")
+@pytest.mark.parametrize("answer", ["+Inf", "NaN", "down"])
+def test_a_monitor_whose_state_is_no_number_is_no_answer(
+    sqlite: Database, monitor: Monitor, tmp_path: Path, answer: Any
+) -> None:
+    asking = Asking(sqlite.open(), sqlite.clock, monitor, tmp_path, "uptime-kuma")
+    monitor.monitors = {"shop front": answer, "db": 0}
+    assert asking.ask() == 0
+    assert asking.healing.failures["main"] == "main answers something else than its alerts"
+
+
+@pytest.mark.req("EVT-3")
 def test_a_source_is_asked_at_its_own_pace_and_at_once_when_it_left_something_out(
     sqlite: Database, monitor: Monitor, tmp_path: Path
 ) -> None:

@@ -376,6 +376,38 @@ def test_a_playbook_in_python_is_asked_for_each_step_and_its_errors_end_it(ward:
     assert "not registered" in str(ward.event(lost).remediation_log[-1])
 
 
+@pytest.mark.req("PLB-4", "PLB-1")
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        (None, "returned NoneType"),
+        ((1, "confirm"), "returned tuple"),
+        (End(status="running"), "no word of its own"),
+        (End(status="it is\nover"), "no word of its own"),
+        (PlaybookStep(kind=StepKind.NOTIFY), "has taken 100 steps"),
+        (PlaybookStep(kind=StepKind.DECIDE), "asks to decide twice"),
+        (PlaybookStep(kind=StepKind.WAIT, wait_s=1e9), "at most 3600 s"),
+        (PlaybookStep(kind=StepKind.WAIT, wait_s=float("nan")), "at most 3600 s"),
+        (PlaybookStep(kind=StepKind.ESCALATE, action=Kind.STOP), "escalate stop_service"),
+        (PlaybookStep(kind=StepKind.DECIDE, action=Kind.STOP), "restart_service only"),
+    ],
+)
+def test_a_playbook_in_python_that_asks_for_what_is_none_ends_and_people_are_told(
+    ward: Ward, asked: Any, why: str
+) -> None:
+    ward.entries, ward.written = (PlaybookEntry(name="mine", on=("alertmanager",)),), {"mine": lambda *_: asked}
+    ward.bench.substrate.crash("shop", 0)
+    seq = ward.told()
+    ward.step(16)
+    event = ward.event(seq)
+    assert (event.remediation_status, event.remediation_log[-1]["kind"]) == ("failed", "end")
+    assert why in str(event.remediation_log[-1]["reason"])
+    assert ward.bench.calls() <= 1, "a playbook asks for one action"
+    assert ward.waits() == []
+    told = ward.bench.store.read(lambda tx: tx.journal.list(Page(kind="notice", limit=500)))
+    assert any(why in one.summary for one in told)
+
+
 # ------------------------------------------------------------------------------------------------ killed anywhere
 @pytest.mark.req("PLB-4", "RUN-1")
 @pytest.mark.parametrize("nth", range(1, 12))

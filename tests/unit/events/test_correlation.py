@@ -160,3 +160,24 @@ def test_a_start_in_the_future_is_not_believed() -> None:
     assert state is not None
     assert state.changed_at == NOW + SECOND
     assert msgspec.structs.asdict(state)["starts_at"] == at(60)
+
+
+@pytest.mark.req("OBS-3", "EVT-1")
+def test_a_start_far_in_the_future_makes_no_later_outage_late() -> None:
+    ahead = an_event(starts_at=at(60 * 24 * 365))
+    placed, state = fold(ahead, an_event(starts_at=at(-1)), start=at(0))
+    assert placed[1].late, "it began before the first was told"
+    again, over = an_event(starts_at=at(7)), an_event(Phase.RESOLVED, starts_at=at(7), ends_at=at(8))
+    placed, state = fold(ahead, again, over, start=at(5), step=60 * SECOND)
+    assert ([one.late for one in placed], placed[2].closes) == ([False, False, False], 2)
+    assert state is not None
+    assert not state.firing
+
+
+@pytest.mark.req("OBS-3", "EVT-1")
+def test_a_delivery_that_comes_after_its_end_is_late_whatever_clock_its_sender_has() -> None:
+    ahead, over = an_event(starts_at=at(60)), an_event(Phase.RESOLVED, starts_at=at(60), ends_at=at(61))
+    placed, state = fold(ahead, over, ahead)
+    assert placed[2].late
+    assert state is not None
+    assert not state.firing

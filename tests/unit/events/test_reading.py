@@ -347,3 +347,39 @@ def test_bodies_with_bytes_changed_cut_and_doubled_are_read_or_refused() -> None
             if not body:
                 break
         checked(bytes(body))
+
+
+@pytest.mark.req("EVT-1")
+@pytest.mark.parametrize(
+    "told", ["9999-12-31T23:59:59-23:59", "9999-12-31T23:59:59Z", 9.9e13 + 1e13, 1e300, "0001-01-01T00:00:00Z"]
+)
+def test_a_time_that_nobody_can_have_meant_is_no_time_and_every_other_can_be_shown(told: Any) -> None:
+    event = one({"service": "web", "status": "down", "starts_at": told})
+    assert event.starts_at is None
+    assert one(group(alert(startsAt=told))).starts_at is None
+    kept = one({"service": "web", "status": "down", "starts_at": "5000-01-01T00:00:00Z"}).starts_at
+    assert rfc3339(kept) == "5000-01-01T00:00:00.000000Z"
+
+
+@pytest.mark.req("EVT-1")
+@pytest.mark.parametrize(
+    "labels", [{**{f"a{number:03}": "v" for number in range(64)}, "zone": "x"}, {"query": "q" * 1024 + "x"}]
+)
+def test_alerts_that_differ_only_in_what_is_cut_are_two(labels: dict[str, str]) -> None:
+    [last] = [name for name in labels if labels[name].endswith("x")]
+    others = {**labels, last: labels[last] + "y"}
+    first, second = (
+        one(group(alert(fingerprint=None, labels=labels))),
+        one(group(alert(fingerprint=None, labels=others))),
+    )
+    assert first.alert != second.alert
+    assert first.alert == one(group(alert(fingerprint=None, labels=labels, status="resolved"))).alert
+    down = {"service": "web", "status": "down"}
+    assert one({**down, "labels": labels}).alert != one({**down, "labels": others}).alert
+
+
+@pytest.mark.req("EVT-1")
+def test_of_too_many_labels_those_that_name_the_service_are_kept() -> None:
+    told = alert(labels={f"a{number}": "v" for number in range(500)} | {"service": "web", "severity": "page"})
+    event = one(group({**told, "labels": dict(sorted(told["labels"].items()))}))  # as Alertmanager sends them
+    assert (event.labels["service"], event.subject, event.severity, len(event.labels)) == ("web", "web", "critical", 64)

@@ -75,7 +75,8 @@ def test_a_playbook_is_a_list_of_steps() -> None:
         ("playbooks:\n- {name: a, on: [x], steps: [{wait: 4000}]}", 2, "wait"),
         ("playbooks:\n- {name: a, on: [x], steps: [{run: rm -rf}]}", 2, "step"),
         ("playbooks:\n- {name: a, on: [x], steps: [{confirm: 1}]}", 2, "takes nothing"),
-        ("playbooks:\n- {name: a, on: [x], steps: [{escalate: {action: stop_service}}]}", 2, "escalate.action"),
+        ("playbooks:\n- {name: a, on: [x], steps: [{escalate: {action: stop_service}}]}", 2, "mean 'restart_service'?"),
+        ("playbooks:\n- {name: a, on: [x], services: ['[web'], steps: [confirm]}", 2, "'[' that is never closed"),
         ("playbooks:\n- {name: a, on: [x], steps: [{notify: hello}]}", 2, "a mapping such as"),
         (
             "playbooks:\n- {name: a, on: [x], steps: [confirm]}\n- {name: a, on: [x], steps: [confirm]}", 3,

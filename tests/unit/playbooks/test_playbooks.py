@@ -99,6 +99,15 @@ def test_source_and_severity_come_before_the_source_and_the_first_that_fits_wins
     assert look_up([entry("p", "alertmanager", class_="pressure"), by_source], event()) == by_source
 
 
+@pytest.mark.req("PLB-6")
+def test_a_source_of_events_yml_is_named_by_its_own_name_too() -> None:
+    by_kind, by_name = entry("kind", "grafana"), entry("name", "house")
+    assert look_up([by_kind, by_name], event(source="grafana", origin="house")) == by_name
+    sharp = entry("sharp", "grafana:critical")
+    assert look_up([sharp, by_name], event(source="grafana", origin="house")) == sharp
+    assert look_up([by_name], event(source="grafana", origin="yard")) is None
+
+
 def step(kind: str, when: When = When.ALWAYS) -> PlaybookStep:
     return PlaybookStep(kind=StepKind(kind), when=when)
 

@@ -9,30 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fleetwarden.adapters.ingress.cleaning import clean, fingerprint, first_text, labels_of, one_line, told_time
+from fleetwarden.adapters.ingress.cleaning import (
+    SUBJECTS,
+    clean,
+    fingerprint,
+    first_text,
+    labels_of,
+    names_alert,
+    one_line,
+    told_time,
+)
 from fleetwarden.domain.event_words import class_of, is_no_data, is_test, severity_of
 from fleetwarden.domain.events import EventClass, FleetEvent, Phase, Severity
 
 __all__ = ["SOURCE", "SUBJECTS", "event_of", "is_envelope", "read"]
 
 SOURCE: Final = "alertmanager"
-SUBJECTS: Final = (
-    "service",
-    "service_name",
-    "app",
-    "application",
-    "container_name",
-    "container",
-    "deployment",
-    "statefulset",
-    "job",
-    "monitor",
-    "instance",
-    "host",
-    "hostname",
-    "node",
-    "alertname",
-)
 _NOTHING: Mapping[str, Any] = {}
 
 
@@ -77,7 +69,7 @@ def event_of(alert: Mapping[str, Any], body: Mapping[str, Any], source: str, *, 
         status=clean(status, 64),
         phase=phase,
         subject=next((labels[key] for key in SUBJECTS if labels.get(key)), "unknown"),
-        fingerprint=fingerprint(alert.get("fingerprint"), labels),
+        fingerprint=fingerprint(alert.get("fingerprint"), names_alert(alert.get("labels"), labels)),
         class_=class_,
         labels=labels,
         annotations=notes,

@@ -13,16 +13,19 @@ from typing import Any, Final
 
 import msgspec
 
+from fleetwarden.domain.event_matching import DEFAULT_LABELS
 from fleetwarden.domain.identifiers import Micros, instant
 from fleetwarden.domain.scrubbing import MASK, names_secret, scrubbed
 
 __all__ = [
     "FINGERPRINT_MAX",
+    "SUBJECTS",
     "clean",
     "fingerprint",
     "first_text",
     "json_text",
     "labels_of",
+    "names_alert",
     "one_line",
     "told_time",
     "without_secrets",
@@ -34,11 +37,30 @@ NAME_MAX: Final = 128
 VALUE_MAX: Final = 1024
 LINE_MAX: Final = 500
 DEPTH_MAX: Final = 32
+SUBJECTS: Final = (
+    "service",
+    "service_name",
+    "app",
+    "application",
+    "container_name",
+    "container",
+    "deployment",
+    "statefulset",
+    "job",
+    "monitor",
+    "instance",
+    "host",
+    "hostname",
+    "node",
+    "alertname",
+)
+FIRST_KEPT: Final = frozenset({*SUBJECTS, *DEFAULT_LABELS, "severity", "priority", "level"})
 SHORT: Final = 128
 _KNOWN_MAX = 8192
 _NO_SECRET: set[str] = set()  # short texts that scrubbing left as they are: labels come again and again
 _NAMES: dict[str, bool] = {}
 _ZERO_YEAR = 2
+_LATEST: Final[Micros] = 10**17  # in the year 5138: what lies after it is no time that anybody meant, nor one to show
 
 
 def clean(value: Any, longest: int = VALUE_MAX) -> str:
@@ -88,7 +110,10 @@ def labels_of(given: Any) -> dict[str, str]:
     if not isinstance(given, Mapping):
         return {}
     found: dict[str, str] = {}
-    for name, value in given.items():
+    pairs = list(given.items())
+    if len(pairs) > LABELS_MAX:  # what says which service is meant, and how bad it is, comes first
+        pairs.sort(key=lambda pair: pair[0] not in FIRST_KEPT)
+    for name, value in pairs:
         if len(found) >= LABELS_MAX:
             break
         key = clean(name, NAME_MAX)
@@ -96,6 +121,14 @@ def labels_of(given: Any) -> dict[str, str]:
             continue
         found[key] = MASK if _named(key) and value not in ("", False) else clean(value)
     return found
+
+
+def names_alert(given: Any, labels: Mapping[str, str]) -> Any:
+    """What tells an alert apart by its labels: the whole of them where `labels` is cut, with secrets masked."""
+    if not isinstance(given, Mapping):
+        return labels
+    cut = len(given) > LABELS_MAX or any(isinstance(one, str) and len(one) > VALUE_MAX for one in given.values())
+    return (without_secrets(given), labels) if cut else labels
 
 
 def _named(name: str) -> bool:
@@ -137,7 +170,7 @@ def told_time(value: Any) -> Micros | None:
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, int | float):
-        if not 0 < value < 1e14:
+        if not 0 < value < _LATEST / 1000:
             return None
         return int(value * 1000) if value >= 1e11 else int(value * 1_000_000)
     if not isinstance(value, str) or len(value) > 64:
@@ -148,4 +181,4 @@ def told_time(value: Any) -> Micros | None:
         at = instant(when)
     except (ValueError, OverflowError):
         return None
-    return at if when.year > _ZERO_YEAR and at > 0 else None
+    return at if when.year > _ZERO_YEAR and 0 < at < _LATEST else None

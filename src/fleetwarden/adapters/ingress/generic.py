@@ -15,6 +15,7 @@ from fleetwarden.adapters.ingress.cleaning import (
     first_text,
     json_text,
     labels_of,
+    names_alert,
     one_line,
     told_time,
     without_secrets,
@@ -64,7 +65,8 @@ def read(
         class_ = EventClass.DOWN
     severity = severity_of(of("severity"), Severity.INFO)
     starts_at, ends_at = told_time(of("starts_at")), told_time(of("ends_at"))
-    parts = ("generic", source, subject, labels) if phase is not Phase.NOTE else ("note", source, without_secrets(body))
+    told = names_alert(of("labels"), labels)
+    parts = ("generic", source, subject, told) if phase is not Phase.NOTE else ("note", source, without_secrets(body))
     return [
         FleetEvent(
             source=source,

@@ -44,7 +44,7 @@ class PolledSources:
         body = self._fetched(source, source.poll)
         try:
             found = _alerts(body) if source.kind == "alertmanager" else _monitors(body)
-        except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
+        except (msgspec.MsgspecError, ValueError, TypeError, ArithmeticError, RecursionError) as error:
             raise Retryable(f"{source.name} answers something else than its alerts") from error
         named = tuple(msgspec.structs.replace(one, origin=source.name) for one in found.events)
         return Standing(present=found.present, events=named)

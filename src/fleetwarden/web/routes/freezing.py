@@ -9,9 +9,9 @@ from fastapi import APIRouter, Depends
 from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
-from fleetwarden.domain.actions import KNOWN_KINDS
 from fleetwarden.domain.errors import Problem
 from fleetwarden.domain.identifiers import JsonValue
+from fleetwarden.domain.structure import OWN_KIND
 from fleetwarden.web import schemas
 from fleetwarden.web.addresses import ActionId
 from fleetwarden.web.answers import answer
@@ -55,7 +55,7 @@ class FreezeOrder(ClosedBody):
     reason: Reason = None
     for_s: Annotated[float | None, Field(ge=1, le=366 * 86_400)] = None
     group: Scope = None
-    kind: Annotated[str | None, Field(max_length=200, json_schema_extra={"enum": [*sorted(KNOWN_KINDS), None]})] = None
+    kind: Annotated[str | None, Field(max_length=200, json_schema_extra={"pattern": f"^{OWN_KIND.pattern}$"})] = None
     service: Scope = None
 
     def scope(self) -> tuple[str, str]:
