@@ -165,8 +165,7 @@ def _words(said: object) -> str:
         text = said if isinstance(said, str) else str(said)
     except Exception:  # noqa: BLE001 -- as above
         text = type(said).__name__
-    line = "".join(one if one.isprintable() else " " for one in text[: 4 * DETAIL_MAX])
-    return scrubbed(" ".join(line.split()))[:DETAIL_MAX]
+    return "\n".join(map(scrubbed, text[: 2 * DETAIL_MAX].splitlines()))[:DETAIL_MAX]
 
 
 _OF: Mapping[str, MergeState] = {

@@ -10,7 +10,6 @@ import pytest
 from fleetwarden.app.identity import Role
 from fleetwarden.domain.actions import Tier
 from fleetwarden.domain.errors import Retryable
-from fleetwarden.domain.identifiers import SECOND
 from fleetwarden.promotion import GovernedAutoMerger, MergeState, PlaneActions
 from fleetwarden.testing import a_policy
 from tests.acceptance.http.world import World
@@ -140,39 +139,6 @@ def test_a_lost_claim_merges_nothing_and_a_lost_report_is_told_again(world: Worl
     assert pipeline.made == ["model-8"]
     states = {row["target"]: row["state"] for row in world.client().get("/executions").json()["items"]}
     assert states["model-8"] == "executed"
-
-
-@pytest.mark.req("POL-20")
-@pytest.mark.parametrize("fails", [False, True])
-def test_whatever_a_merge_says_its_end_is_told(world: World, pipeline: Pipeline, fails: bool) -> None:
-    world.configuration.declare(policy=a_policy(Tier.AUTO))
-    words = "first\n\x1b[31msecond\x00 password=hunter2 " + "x" * 5000
-
-    def merge(target: str, params: Mapping[str, Any]) -> Any:
-        if fails:
-            raise RuntimeError(words)
-        return {"said": words}  # no words at all, and still an end
-
-    told = GovernedAutoMerger(PlaneActions(world.plane, "pipeline"), merge).promote("m", {}, reason="green")
-    assert told.state is (MergeState.FAILED if fails else MergeState.MERGED)
-    assert "not heard it" not in told.reason
-    [row] = world.client().get("/executions").json()["items"]
-    assert (row["ok"], "hunter2" in row["detail"], row["detail"].isprintable()) == (not fails, False, True)
-
-
-@pytest.mark.req("POL-20")
-def test_an_end_that_came_too_late_to_be_known_is_told_all_the_same(world: World, pipeline: Pipeline) -> None:
-    world.configuration.declare(policy=a_policy(Tier.AUTO))
-    one, way = merger(world, pipeline)
-    way.lost = ("report",)
-    made = ask(one)
-    world.clock.advance(world.plane.remedies.outside.desk.limits.run_us / SECOND + 1)
-    world.plane.remedies.outside.desk.sweep()
-    shown = world.client().get(f"/actions/{made.action_id}").json()
-    assert shown["state"] == "recovery_pending"
-    way.lost = ()
-    assert (ask(one).state, pipeline.made) == (MergeState.MERGED, ["model-7"])
-    assert world.client().get(f"/actions/{made.action_id}").json()["state"] == "succeeded"
 
 
 @pytest.mark.req("POL-11", "POL-20")
