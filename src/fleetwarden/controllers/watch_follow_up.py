@@ -86,6 +86,8 @@ class WatchFollowUp:
         if seen.presence is not Presence.STARTED:
             return self._escalated(watch, f"{watch.service} does not run any more")
         running = list(versions.running(seen))
+        if versions.unclear(seen):  # a replica that is just being started again: it may be of any version
+            return self._later(watch, BUSY_S, f"a replica of {watch.service} does not tell its version yet")
         if running and watch.version not in running:
             return self._escalated(watch, f"version {watch.version} does not run any more", severity="warning")
         newer, target = self._store.read(lambda tx: _target(tx, watch, service, running))

@@ -217,6 +217,8 @@ def undecidable(request: ActionRequest, observed: ObservedService | None) -> str
         return f"{request.target} cannot be observed now"
     if observed.status is ServiceStatus.UNKNOWN and request.source not in (Source.OPERATOR, Source.API):
         return f"the state of {request.target} is unknown{_because(observed)}"
+    if request.kind == Kind.ROLLBACK and request.source == Source.DEPLOY_WATCH and versions.unclear(observed):
+        return f"a replica of {request.target} does not tell its version yet"
     return None
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "older_definition",
     "runnable",
     "running",
+    "unclear",
     "unknown_version",
 ]
 
@@ -98,6 +99,12 @@ def running(observed: ObservedService) -> Sequence[str]:
     """The versions of its replicas, each once, in the order of the replicas; empty where none is known."""
     told = [one.version for one in observed.instances if one.version]
     return list(dict.fromkeys(told or ([observed.version] if observed.version else [])))
+
+
+def unclear(observed: ObservedService) -> bool:
+    """Whether some replicas tell their version and others, such as one that is being started, do not yet."""
+    told = [bool(one.version) for one in observed.instances]
+    return any(told) and not all(told)
 
 
 def not_up(kind: str, outcome: Outcome) -> bool:

@@ -115,3 +115,25 @@ def test_the_grace_period_of_a_service_holds_for_a_trial_that_a_repair_took_over
     taken = world.newest()
     assert (taken.kind, taken.changes_version) == (Kind.RESTART, True)
     assert taken.grace_until == taken.settled + 4 * SECOND
+
+
+@pytest.mark.req("DWH-2", "DWH-5")
+def test_a_replica_that_does_not_tell_its_version_yet_is_no_sign_that_the_bad_one_is_gone(world: Watched) -> None:
+    world.verified("1.0")
+    substrate = world.bench.substrate
+    substrate.broken = {"1.1"}
+    world.declare("1.1")
+    world.pass_by(1)
+    substrate._states["app"].slots[0].version = ""  # being started again, seen in between
+    world.bench.watch()
+    assert (world.newest().follow_up, world.rollbacks()) == ("pending", 0)
+    substrate._states["app"].slots[0].version = "1.1"
+    world.poll(1.1)
+    assert world.rollbacks() == 1
+    substrate._states["app"].slots[0].version = ""
+    world.bench.act()
+    assert world.bench.records()[0].state is OutboxState.PREPARED, "nobody can tell now whether it is needed"
+    substrate._states["app"].slots[0].version = "1.1"
+    world.bench.clock.advance(5)
+    world.bench.act()
+    assert world.versions() == {"1.0"}
