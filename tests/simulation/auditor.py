@@ -13,8 +13,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.simulation.auditor_of_events import EventsAuditor
 from tests.simulation.auditor_of_intents import IntentsAuditor
 from tests.simulation.auditor_of_pauses import PausesAuditor
+from tests.simulation.auditor_of_storms import StormsAuditor
 from tests.simulation.auditor_of_watches import WatchesAuditor
 from tests.simulation.auditor_of_wishes import WishesAuditor
 
@@ -26,6 +28,7 @@ OPEN = ("prepared", "running", "recovery_pending")
 CALLED = ("running", "recovery_pending")
 WAITING = ("pending", "granted")
 ACTING = ("restart_service", "scale_service", "stop_service", "start_service")
+PROPOSALS = ("investigate_resource_pressure", "failure_gap")  # a yes says that a person takes it up
 MOVES = {
     "record": {
         "prepared": {"running", "abandoned"},
@@ -44,8 +47,8 @@ SAYS = {"succeeded": "executed", "failed": "failed", "simulated": "simulated", "
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened.  `kind`: a table's name for a change of it; else truth, look, policy, freeze_file, crash
-    or yes."""
+    """Something that happened.  `kind`: a table's name for a change of it; else truth, look, policy, freeze_file,
+    crash, yes, or what a sender of alerts said and heard."""
 
     step: int
     kind: str
@@ -62,6 +65,8 @@ class Setup:
     substrate_of: Mapping[str, str]
     pause_s: float = 40.0  # the first pause after a row of failures
     watch_s: float = 30.0  # from the end of an action to the deadline of its watch
+    event_age_s: int = 900  # how old an event may be and still lead to an action
+    storm_least: int = 3  # how many sick services open the breaker, at least
 
 
 @dataclass(slots=True)
@@ -111,6 +116,8 @@ class Auditor:
         self.pauses = PausesAuditor(self.find, setup.pause_s)
         self.watches = WatchesAuditor(self.find, setup.watch_s)
         self.intents = IntentsAuditor(self.find, self.watches.judge_rollback)
+        self.storms = StormsAuditor(self.find, setup.storm_least)
+        self.events = EventsAuditor(self.find, setup.event_age_s)
         self._decided: list[dict[str, Any]] = []
         self._fresh: list[tuple[int, Event, dict[str, Any]]] = []
         self._step = 0
@@ -161,6 +168,22 @@ class Auditor:
     def _on_deploy_watches(self, event: Event) -> None:
         self.watches.on_watch(event.what, dict(event.data))
 
+    def _on_storms(self, event: Event) -> None:
+        self.storms.on_change(event.data)
+
+    def _on_notices(self, event: Event) -> None:
+        self.storms.on_notice(event.data)
+        self.events.on_notice(event.data)
+
+    def _on_alerts_sent(self, event: Event) -> None:
+        self.events.on_sent(event.data)
+
+    def _on_alerts_kept(self, event: Event) -> None:
+        self.events.on_kept(event.data)
+
+    def _on_events(self, event: Event) -> None:
+        self.events.on_event(event.what, dict(event.data))
+
     def _on_look(self, event: Event) -> None:
         self.looked_at[event.data["substrate"]] = event.data["at"]
         self.looks.setdefault(event.data["substrate"], []).append((event.data["at"], event.step))
@@ -183,6 +206,8 @@ class Auditor:
         self._time(row["at"], f"D-{row['seq']}")
         self._digest(row["request"], row["request_digest"], f"D-{row['seq']}")
         self.pauses.on_decision(row)
+        self.storms.on_decision(row)
+        self.events.on_decision(row)
         if row["source"] in FOLLOW_LOAD:
             self._decided.append(row)
 
@@ -277,6 +302,7 @@ class Auditor:
         old = self.work.get(row["seq"])
         self.work[row["seq"]] = row
         if old is None:
+            self.events.on_work(row)
             return
         if old["state"] != row["state"]:
             self._move("work", f"W-{row['seq']}", old["state"], row["state"])
@@ -309,6 +335,8 @@ class Auditor:
         for row in decided:
             self.intents.decided(row)
         self.watches.on_commit(self.records, self.looks)
+        self.storms.on_commit(event.data["name"])
+        self.events.on_commit(self.records, self.approvals)
         self.intents.on_commit(event.data, self.decisions, self.records, self.approvals, self.leases, self.looks)
         for seq, _, old in fresh:
             row, before = self.records[seq], old.get("state", "")
@@ -319,6 +347,7 @@ class Auditor:
                 request = WishesAuditor.request_of(row)
                 self.wishes.on_commit_1(row, request)
                 self.intents.on_commit_1(row, request)
+                self.storms.on_commit_1(row, request)
             elif before in CALLED and before != row["state"]:
                 self._judge_outcome(row, before, event)
         for row in self.approvals.values():
@@ -326,7 +355,7 @@ class Auditor:
             over = [one for one in linked if one["state"] in SAYS and one["state"] != "recovery_pending"]
             if over and row["status"] in WAITING:
                 self.find(f"A-{row['seq']} is {row['status']} though X-{over[0]['seq']} is {over[0]['state']}")
-            if row["status"] == "closed" and not over:
+            if row["status"] == "closed" and not over and row["kind"] not in PROPOSALS:
                 self.find(f"A-{row['seq']} is closed though nothing was carried out")
 
     # ------------------------------------------------------------------------------------------- budgets
@@ -439,7 +468,8 @@ class Auditor:
         if ended and seen < max(ended):
             self.find(f"{name} was begun on evidence older than the target's last action")
         self._judge_date(name, row, seen)
-        if request["source"] == "reconciler" and row["kind"] == "restart_service" and facts.get("status") == "up":
+        heals = request["source"] in ("reconciler", "playbook") and row["kind"] == "restart_service"
+        if heals and facts.get("status") == "up":
             self.find(f"{name} restarts what its own evidence calls up")
 
     def _judge_date(self, name: str, row: dict[str, Any], seen: int) -> None:
@@ -566,6 +596,7 @@ class Auditor:
                 self.find(f"D-{row['seq']} asked for a person, and no approval was filed")
         self.intents.finish()
         self.watches.finish(self.newest_time)
+        self.events.finish(self.work.values(), self.records.values())
         for (kind, target, dry_run), count in uses.items():
             mine = sum(1 for of, _ in self.uses(kind, dry_run=dry_run, since=since) if of == target)
             if mine != count:
