@@ -98,7 +98,7 @@ class Alerts:
         rng, history = self._rng, self._history
         source, class_ = rng.choice(SENDERS), rng.choice(CLASSES)
         if falls and class_ is EventClass.DOWN and rng.random() < 0.7:
-            self._fall(name)
+            self.fall(name)
         now = history.clock.now()
         one = FleetEvent(
             source=source,
@@ -117,7 +117,7 @@ class Alerts:
         self._said.append(one)
         return one
 
-    def _fall(self, name: str) -> None:
+    def fall(self, name: str) -> None:
         history = self._history
         [substrate] = [one.substrate for one in history.plan.services if one.name == name]
         history.journal.line(f"world: crash all {name}, and an alert says so")

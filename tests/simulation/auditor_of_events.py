@@ -249,11 +249,13 @@ class EventsAuditor:
 
     # ------------------------------------------------------------------------------------------- the end
     def finish(self, work: Iterable[Mapping[str, Any]], records: Iterable[Mapping[str, Any]]) -> None:
-        dead = {one["key"] for one in work if one["kind"] == TRIAGE and one["state"] == "dead"}
+        for one in work:
+            if one["kind"] == TRIAGE and one["state"] != "done":
+                self._find(f"at the end W-{one['seq']} ({one['key']}) is {one['state']}")
         kept: Counter[Statement] = Counter()
         for row in self.rows.values():
             kept[_statement(row)] += 1 + row["repeats"]
-            if row["remediation_status"] in ("", "running") and f"event:E-{row['seq']}" not in dead:
+            if row["remediation_status"] in ("", "running"):
                 self._find(f"at the end E-{row['seq']} is still {row['remediation_status'] or 'not answered'}")
         for statement, sent in self._sent.items():
             if not self._kept[statement] <= kept[statement] <= sent:
@@ -279,7 +281,7 @@ def _parts(key: str) -> tuple[int, str, str]:
     if key.startswith("failure_gap:"):
         return int(key.partition(":E-")[2]), "end", "gap"
     _, event, place, what = key.split(":", 3)
-    return int(event[2:]), place, what
+    return int(event[2:]), place, what.partition(":")[0]
 
 
 def _statement(row: Mapping[str, Any]) -> Statement:
