@@ -15,6 +15,7 @@ from typing import Any
 
 from tests.simulation.auditor_of_events import EventsAuditor
 from tests.simulation.auditor_of_intents import IntentsAuditor
+from tests.simulation.auditor_of_outside import OutsideAuditor
 from tests.simulation.auditor_of_pauses import PausesAuditor
 from tests.simulation.auditor_of_storms import StormsAuditor
 from tests.simulation.auditor_of_watches import WatchesAuditor
@@ -48,7 +49,7 @@ SAYS = {"succeeded": "executed", "failed": "failed", "simulated": "simulated", "
 @dataclass(frozen=True, slots=True)
 class Event:
     """Something that happened.  `kind`: a table's name for a change of it; else truth, look, policy, freeze_file,
-    crash, yes, or what a sender of alerts said and heard."""
+    crash, yes, or what a sender of alerts or another system said, heard and did."""
 
     step: int
     kind: str
@@ -67,6 +68,7 @@ class Setup:
     watch_s: float = 30.0  # from the end of an action to the deadline of its watch
     event_age_s: int = 900  # how old an event may be and still lead to an action
     storm_least: int = 3  # how many sick services open the breaker, at least
+    outside_start_s: float = 300.0  # how long others may claim what they were allowed
 
 
 @dataclass(slots=True)
@@ -116,6 +118,7 @@ class Auditor:
         self.pauses = PausesAuditor(self.find, setup.pause_s)
         self.watches = WatchesAuditor(self.find, setup.watch_s)
         self.intents = IntentsAuditor(self.find, self.watches.judge_rollback)
+        self.outside = OutsideAuditor(self.find, setup.outside_start_s)
         self.storms = StormsAuditor(self.find, setup.storm_least)
         self.events = EventsAuditor(self.find, setup.event_age_s)
         self._decided: list[dict[str, Any]] = []
@@ -167,6 +170,9 @@ class Auditor:
 
     def _on_deploy_watches(self, event: Event) -> None:
         self.watches.on_watch(event.what, dict(event.data))
+
+    def _on_outside(self, event: Event) -> None:
+        self.outside.on_event(event.data, self.records)
 
     def _on_storms(self, event: Event) -> None:
         self.storms.on_change(event.data)
@@ -258,6 +264,8 @@ class Auditor:
         elif old["state"] != row["state"]:
             self._move("record", name, old["state"], row["state"])
         self._digest(row["request"], row["request_digest"], name)
+        if self.outside.is_outside(row):
+            self.outside.on_record(row, old, self.decisions, self.approvals)
 
     def _new_record(self, name: str, row: dict[str, Any]) -> None:
         if row["state"] != "prepared":
@@ -338,9 +346,11 @@ class Auditor:
         self.storms.on_commit(event.data["name"])
         self.events.on_commit(self.records, self.approvals)
         self.intents.on_commit(event.data, self.decisions, self.records, self.approvals, self.leases, self.looks)
-        for seq, _, old in fresh:
+        for seq, one, old in fresh:
             row, before = self.records[seq], old.get("state", "")
-            if not before:
+            if self.outside.is_outside(row):
+                self._judge_outside(dict(one.data), before, event.data["name"])
+            elif not before:
                 self._judge_admission(row)
             elif before == "prepared" and row["state"] == "running":
                 self._judge_commit_1(row, event)
@@ -423,6 +433,10 @@ class Auditor:
         if lease is None or (lease["token"], lease["holder"]) != (fence["token"], fence["holder"]):
             self.find(f"{name}: a fenced-out holder committed (commit 1)")
         self._judge_evidence(name, row)
+        self._judge_horizons(name, row)
+
+    def _judge_horizons(self, name: str, row: dict[str, Any]) -> None:
+        now = row["started_at"]
         for other in self.records.values():
             if other["target"] != row["target"] or other["seq"] == row["seq"] or other["started_at"] is None:
                 continue
@@ -431,7 +445,8 @@ class Auditor:
             if now <= other["horizon_at"] and not (other["final_if_acknowledged"] and heard):
                 self.find(f"{name} was begun although the effect of X-{other['seq']} could still land")
 
-    def _judge_authority(self, name: str, row: dict[str, Any], now: int) -> None:
+    def _judge_authority(self, name: str, row: dict[str, Any], now: int, *, ended: bool = False) -> None:
+        """`ended`: what was begun ended in the same transaction, and its grant with it."""
         standing = [
             one
             for one in self.freezes.values()
@@ -446,7 +461,9 @@ class Auditor:
             self.find(f"{name} passed commit 1 though {row['kind']} {row['target']} is forbidden")
         if tier == "approval_required" and "tier" not in waives:
             self.find(f"{name} passed commit 1 though a person has to be asked")
-        if row["approval_seq"] is not None and (approval is None or approval["status"] != "granted"):
+        if row["approval_seq"] is not None and (
+            approval is None or approval["status"] != ("closed" if ended else "granted")
+        ):
             self.find(f"{name} passed commit 1 on an approval that is {approval['status'] if approval else 'missing'}")
         if approval is not None and approval["digest"] != row["request_digest"]:
             self.find(f"{name} is another request than A-{approval['seq']} was granted for")
@@ -476,6 +493,16 @@ class Auditor:
         """An observation is no younger than the moment at which the truth was read."""
         if seen > self.looked_at.get(self.setup.substrate_of[row["target"]], 0):
             self.find(f"{name} rests on an observation that is dated later than any look")
+
+    # ------------------------------------------------------------------------------------------- done by others
+    def _judge_outside(self, row: dict[str, Any], before: str, name: str) -> None:
+        """A claim is judged like commit 1 as far as policy goes; what was done before it was asked is told as it is."""
+        if before == "prepared" and row["state"] == "running" and name != "report":
+            self._time(row["started_at"], f"the claim of X-{row['seq']}")
+            self._judge_authority(f"X-{row['seq']}", row, row["started_at"], ended=name == "gate")
+            self._judge_horizons(f"X-{row['seq']}", row)
+        elif before in CALLED and before != row["state"]:
+            self.outside.on_outcome(row, before, self.executions)
 
     # ------------------------------------------------------------------------------------------- outcomes
     def _judge_outcome(self, row: dict[str, Any], before: str, commit: Event) -> None:
@@ -609,7 +636,8 @@ class Auditor:
         elif row["state"] != "abandoned":
             if (row["seq"], SAYS[row["state"]]) not in self.executions:
                 self.find(f"{name} has no execution in the ledger")
-            self._judge_truth(name, row, self.deeds.get(row["key"], Deed()))
+            if not self.outside.is_outside(row):
+                self._judge_truth(name, row, self.deeds.get(row["key"], Deed()))
 
     # ------------------------------------------------------------------------------------------- small checks
     def _move(self, lifecycle: str, name: str, before: str, after: str) -> None:

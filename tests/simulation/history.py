@@ -45,6 +45,7 @@ from tests.simulation.engine import Engine
 from tests.simulation.journal import Journal
 from tests.simulation.load import Load, contracted
 from tests.simulation.others import Others
+from tests.simulation.outsiders import KINDS, START_S, STRANGE, Outsiders
 from tests.simulation.people import People
 from tests.simulation.plan import Nature, Plan, draw
 from tests.simulation.plane import BACK_OFF_S, RECONCILER, START_WINDOW_S, WATCH_S, SimPlane
@@ -61,6 +62,7 @@ HOT = frozenset(
     {
         *("extend_lease!", "observed", "commit_1?", "commit_1!", "call", "effect", "sent", "answer", "commit_2?"),
         *("signals", "put_intents?", "put_intents!", "authorise_intents?", "authorise_intents!"),
+        *("claim!", "report?", "report!"),
         *("events?", "events!", "playbook_step?", "playbook_step!", "playbook_end!"),
     }
 )
@@ -105,6 +107,7 @@ class History:
         self.others = Others(self)
         self.load = Load(self)
         self.alerts = Alerts(self)
+        self.outsiders = Outsiders(self)
         self.landed: set[str] = set()
         self.refused = 0
         self.calm = False
@@ -136,6 +139,7 @@ class History:
                 watch_s=WATCH_S,
                 event_age_s=self.plan.event_age_s,
                 storm_least=self.plan.storm_least,
+                outside_start_s=START_S,
             )
         )
         auditor.walk(self._events())
@@ -286,7 +290,7 @@ class History:
         return any(key in one.on_its_way for one in self.substrates.values())
 
     def _world(self) -> None:
-        if not self.calm and (self.others.act() or self.load.act() or self.alerts.act()):
+        if not self.calm and any(one.act() for one in (self.others, self.load, self.alerts, self.outsiders)):
             return
         rng = self.rng
         service = rng.choice(self.plan.services)
@@ -454,11 +458,16 @@ class History:
         return len(slots) == service.replicas and all(slots.values())
 
     def _product_uses(self) -> Mapping[tuple[str, str, int], int]:
+        kinds = [one.value for one in (Kind.RESTART, Kind.SCALE, Kind.STOP, Kind.START)]
+        names = [one.name for one in self.plan.services]
+        if self.outsiders.busy:
+            kinds, names = [*kinds, *KINDS], [*names, STRANGE]
+
         def read(tx: Tx) -> Mapping[tuple[str, str, int], int]:
             return {
-                (kind.value, one.name, dry): len(tx.decisions.uses(kind, one.name, 0, dry_run=bool(dry), limit=10_000))
-                for kind in (Kind.RESTART, Kind.SCALE, Kind.STOP, Kind.START)
-                for one in self.plan.services
+                (kind, name, dry): len(tx.decisions.uses(kind, name, 0, dry_run=bool(dry), limit=10_000))
+                for kind in kinds
+                for name in names
                 for dry in (0, 1)
             }
 

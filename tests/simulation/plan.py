@@ -17,6 +17,7 @@ TIERS = (Tier.AUTO, Tier.AUTO, Tier.AUTO_NOTIFY, Tier.APPROVAL_REQUIRED, Tier.AP
 
 
 ALERTS_EVERY, ALERTS_TURN = 6, 2
+OUTSIDERS_EVERY = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ class Plan:
     alerts: bool  # monitoring systems send alerts, and playbooks answer them
     event_age_s: int  # how old an event may be and still lead to an action
     storm_least: int  # how many sick services open the breaker
+    outsiders: bool  # other systems ask for actions of their own
 
 
 def draw(seed: int) -> Plan:
@@ -100,6 +102,7 @@ def draw(seed: int) -> Plan:
         last_tier=rng.choice((Tier.AUTO, Tier.AUTO, Tier.AUTO_NOTIFY, Tier.APPROVAL_REQUIRED, Tier.FORBIDDEN)),
         stubborn=rng.choice(("", "", *names)),
         **_weather_of_alerts(seed),
+        outsiders=seed % OUTSIDERS_EVERY == 0,
     )
 
 

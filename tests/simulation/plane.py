@@ -38,6 +38,7 @@ from fleetwarden.domain.storm import StormLimits
 from fleetwarden.ports.stores import Store, StoreHealth, Tx
 from fleetwarden.testing import FakeIds
 from tests.simulation.load import SimSignals, declared
+from tests.simulation.outsiders import OutsideOf
 from tests.simulation.remedies import admission_of, playbooks_of
 from tests.simulation.trace import MARKER
 from tests.simulation.watching import watches_of
@@ -205,6 +206,8 @@ class SimPlane:
         if history.alerts.busy:
             self.admission = admission_of(self)
             handlers |= playbooks_of(self)
+        if history.outsiders.busy:
+            self.outside = OutsideOf(self)
         self.worker = Worker(store, handlers, holder=name, lease_s=30.0)
         self.watches = watches_of(self)
         poll_s = history.plan.poll_s
@@ -215,6 +218,7 @@ class SimPlane:
             Subscription(name=RECONCILER, interval_s=INTERVAL_S, run=self._reconcile),
             Subscription(name=WATCHES, interval_s=poll_s, run=self._watch),
             *self._autoscaling(),
+            *(self.outside.subscriptions() if history.outsiders.busy else ()),
         ]
         self.loop = Loop(
             clock,
