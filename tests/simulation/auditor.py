@@ -119,7 +119,7 @@ class Auditor:
         self.watches = WatchesAuditor(self.find, setup.watch_s)
         self.intents = IntentsAuditor(self.find, self.watches.judge_rollback)
         self.outside = OutsideAuditor(self.find, setup.outside_start_s)
-        self.storms = StormsAuditor(self.find, setup.storm_least)
+        self.storms = StormsAuditor(self.find, setup.storm_least, frozenset(setup.substrate_of))
         self.events = EventsAuditor(self.find, setup.event_age_s)
         self._decided: list[dict[str, Any]] = []
         self._fresh: list[tuple[int, Event, dict[str, Any]]] = []
@@ -173,6 +173,9 @@ class Auditor:
 
     def _on_outside(self, event: Event) -> None:
         self.outside.on_event(event.data, self.records)
+
+    def _on_whole_pass(self, event: Event) -> None:
+        self.storms.on_pass(event.data)
 
     def _on_storms(self, event: Event) -> None:
         self.storms.on_change(event.data)
@@ -343,7 +346,7 @@ class Auditor:
         for row in decided:
             self.intents.decided(row)
         self.watches.on_commit(self.records, self.looks)
-        self.storms.on_commit(event.data["name"])
+        self.storms.on_commit(event.data["name"], event.step, self.records)
         self.events.on_commit(self.records, self.approvals)
         self.intents.on_commit(event.data, self.decisions, self.records, self.approvals, self.leases, self.looks)
         for seq, one, old in fresh:

@@ -19,15 +19,23 @@ FLEET = ""
 CONTROLLERS = ("reconciler", "autoscaler", "playbook", "deploy_watch")
 DENIED = ("restart_service", "stop_service", "deploy_service", "rollback_service", "scale_service")
 ALLOWS = ("allow", "allow_notify")
+SICK_WHILE = ("restart_service", "stop_service", "deploy_service", "rollback_service")  # one of these is in flight
+OPEN = ("prepared", "running", "recovery_pending")
 Open = dict[str, dict[str, Any]]
+Rows = Mapping[int, Mapping[str, Any]]
 
 
 class StormsAuditor:
-    """`find` takes a sentence for what is wrong.  `least`: how many sick services open a breaker, at least."""
+    """`find` takes a sentence for what is wrong.  `least`: how many sick services open a breaker, at least.
 
-    def __init__(self, find: Callable[[str], None], least: int) -> None:
+    `services`: all that are declared.
+    """
+
+    def __init__(self, find: Callable[[str], None], least: int, services: frozenset[str]) -> None:
         self._find = find
         self._least = least
+        self._services = services
+        self._flying: list[tuple[int, int]] = [(0, 0)]  # from a step on: how many services something is done to
         self.open: Open = {}
         self.opened = 0  # how often one was, in this history
         self._changes: list[tuple[Open, int]] = []  # of this transaction: what is open then, and when
@@ -40,6 +48,8 @@ class StormsAuditor:
         detail = json.loads(row["detail"])
         if "storm" in detail:
             self._told.append({**row, "detail": detail})
+        elif row["severity"] == "critical" and FLEET in self.open and _is_about_sickness(detail):
+            self._find(f"another page goes out while the storm breaker is open: J-{row['seq']} by {row['actor']}")
 
     # ------------------------------------------------------------------------------------------- who acts
     def on_decision(self, row: Mapping[str, Any]) -> None:
@@ -56,7 +66,14 @@ class StormsAuditor:
             self._find(f"{what} {kind} of {target} for a controller while the storm breaker is open")
 
     # ------------------------------------------------------------------------------------------- what is open
-    def on_commit(self, name: str) -> None:
+    def on_commit(self, name: str, step: int, records: Rows) -> None:
+        flying = {
+            one["target"]
+            for one in records.values()
+            if one["state"] in OPEN and one["kind"] in SICK_WHILE and not one["dry_run"]
+        }
+        if len(flying & self._services) != self._flying[-1][1]:
+            self._flying.append((step, len(flying & self._services)))
         changes, self._changes = self._changes, []
         told, self._told = self._told, []
         pages = [one for one in told if one["severity"] == "critical"]
@@ -78,8 +95,18 @@ class StormsAuditor:
         if len(pages) != expected:
             self._find(f"{len(pages)} pages went out for {expected} openings of the storm breaker")
 
+    def on_pass(self, data: Mapping[str, Any]) -> None:
+        """A whole pass is over.  Something was done to so many services all the while that it has to be a storm."""
+        before = [number for step, number in self._flying if step <= data["began"]][-1:]
+        number = min([*before, *(number for step, number in self._flying if step > data["began"])])
+        if data["status"] != "not_ready" and number >= self._threshold(len(self._services)) and FLEET not in self.open:
+            self._find(f"{data['plane']} looked at {number} services in flight, and no storm breaker is open")
+
+    def _threshold(self, total: int) -> int:
+        return max(self._least, -int(-(total * SHARE) // 100))
+
     def _judge_opened(self, scope: str, row: Mapping[str, Any]) -> None:
-        most = max(self._least, -int(-(row["total"] * SHARE) // 100))
+        most = self._threshold(row["total"])
         if row["sick"] < most or len(set(row["names"])) != min(row["sick"], NAMED_MAX):
             self._find(
                 f"the storm breaker of {scope or 'the fleet'} opened at {row['sick']} of {row['total']} services"
@@ -95,3 +122,8 @@ class StormsAuditor:
         if since is None or at - since < CALM:
             waited = "0" if since is None else f"{(at - since) / SECOND:.0f}"
             self._find(f"the storm of {scope or 'the fleet'} ended after {waited} s of calm, 300 s have to pass")
+
+
+def _is_about_sickness(detail: Mapping[str, Any]) -> bool:
+    """Whether a notice says what a storm's page says already: that something does not work, and is not repaired."""
+    return "event" in detail or "watch" in detail or detail.get("incident") == "repeated_failure"

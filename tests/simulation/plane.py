@@ -273,7 +273,11 @@ class SimPlane:
 
     def _reconcile(self, fence: LeaseFence | None) -> object:
         assert fence is not None
-        return self.reconciler.run(fence)
+        began = self.history.journal.step
+        report = self.reconciler.run(fence)
+        if self.history.alerts.busy:
+            self.history.journal.event("whole_pass", plane=self.name, began=began, status=report.status)
+        return report
 
     def _watch(self, fence: LeaseFence | None) -> object:
         assert fence is not None

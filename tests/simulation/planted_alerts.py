@@ -268,6 +268,23 @@ class EachLookPages(OnAlerts):
         self.replace(storm_watch, "_tell", lambda tx, before, after: tell(tx, Storms(), after))
 
 
+class AlertsPageInAStorm(OnAlerts):
+    name = "what is told of an event in a storm is as loud as ever"
+    tilt: ClassVar[Mapping[str, Any]] = {**STORMY, "event_age_s": 60}
+
+    def into(self, history: History) -> None:
+        for owner in (triage, playbook_steps):
+            self.replace(owner, "severity_in", lambda _, severity, __: severity)
+
+
+class StormNeverOpens(OnAlerts):
+    name = "however many services are sick, no breaker opens"
+    tilt = STORMY
+
+    def into(self, history: History) -> None:
+        self.replace(storm_watch, "step", lambda storms, *_, **__: storms)
+
+
 class StormEndsAtOnce(OnAlerts):
     name = "the breaker closes with the first calm look"
     tilt = STORMY
@@ -301,6 +318,8 @@ ALERTS: Sequence[Callable[[], Planted]] = (
     StormIsIgnored,
     StormIsAskedOnce,
     EachLookPages,
+    AlertsPageInAStorm,
+    StormNeverOpens,
     StormEndsAtOnce,
     StormOpensEarly,
 )

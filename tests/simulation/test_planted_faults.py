@@ -54,6 +54,7 @@ BEGIN_AT = {
     "UnseenIsWell": 47,
     "BackToAnotherCount": 426,
     "StormIsAskedOnce": 16,
+    "StormNeverOpens": 15,
     "UnknownIsHandedOut": 22,
 }
 

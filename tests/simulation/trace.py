@@ -53,13 +53,14 @@ _WATCHED: dict[str, tuple[str, ...]] = {
         "late", "closes", "ended_at", "ended_by", "remediation_status", "remediation_log",
     ),
 }  # fmt: skip
-# Of these tables only some rows are about a rule: what is open of storms, and notices of storms and events.
+# Of these tables only some rows are about a rule: what is open of storms, notices of storms and events, and pages.
+_TOLD = """NEW.severity = 'critical' OR NEW.detail LIKE '%"storm"%' OR NEW.detail LIKE '%"event"%'"""
 _SOME: dict[str, tuple[str, tuple[str, ...], str]] = {
     "storms": ("facts", ("value", "at"), "NEW.name = 'storms'"),
     "notices": (
         "journal",
         ("seq", "at", "actor", "subject", "severity", "detail"),
-        "NEW.topic = 'notice' AND (NEW.detail LIKE '%\"storm\"%' OR NEW.detail LIKE '%\"event\"%')",
+        f"NEW.topic = 'notice' AND ({_TOLD})",
     ),
 }
 
