@@ -11,12 +11,14 @@ import time
 
 from tests.simulation.history import Verdict, run
 from tests.simulation.planted import FAULTS, Planted
+from tests.simulation.planted_alerts import ALERTS
 from tests.simulation.planted_intents import INTENTS
+from tests.simulation.planted_outside import OUTSIDE
 from tests.simulation.planted_watches import WATCHES
 from tests.simulation.planted_wishes import WISHES
 from tests.simulation.telling import quiet, told
 
-ALL = (*FAULTS, *WISHES, *INTENTS, *WATCHES)
+ALL = (*FAULTS, *WISHES, *INTENTS, *WATCHES, *ALERTS, *OUTSIDE)
 
 
 def main() -> int:

@@ -13,8 +13,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.simulation.auditor_of_events import EventsAuditor
 from tests.simulation.auditor_of_intents import IntentsAuditor
+from tests.simulation.auditor_of_outside import OutsideAuditor
 from tests.simulation.auditor_of_pauses import PausesAuditor
+from tests.simulation.auditor_of_storms import StormsAuditor
 from tests.simulation.auditor_of_watches import WatchesAuditor
 from tests.simulation.auditor_of_wishes import WishesAuditor
 
@@ -26,6 +29,7 @@ OPEN = ("prepared", "running", "recovery_pending")
 CALLED = ("running", "recovery_pending")
 WAITING = ("pending", "granted")
 ACTING = ("restart_service", "scale_service", "stop_service", "start_service")
+PROPOSALS = ("investigate_resource_pressure", "failure_gap")  # a yes says that a person takes it up
 MOVES = {
     "record": {
         "prepared": {"running", "abandoned"},
@@ -44,8 +48,8 @@ SAYS = {"succeeded": "executed", "failed": "failed", "simulated": "simulated", "
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened.  `kind`: a table's name for a change of it; else truth, look, policy, freeze_file, crash
-    or yes."""
+    """Something that happened.  `kind`: a table's name for a change of it; else truth, look, policy, freeze_file,
+    crash, yes, or what a sender of alerts or another system said, heard and did."""
 
     step: int
     kind: str
@@ -62,6 +66,9 @@ class Setup:
     substrate_of: Mapping[str, str]
     pause_s: float = 40.0  # the first pause after a row of failures
     watch_s: float = 30.0  # from the end of an action to the deadline of its watch
+    event_age_s: int = 900  # how old an event may be and still lead to an action
+    storm_least: int = 3  # how many sick services open the breaker, at least
+    outside_start_s: float = 300.0  # how long others may claim what they were allowed
 
 
 @dataclass(slots=True)
@@ -111,6 +118,9 @@ class Auditor:
         self.pauses = PausesAuditor(self.find, setup.pause_s)
         self.watches = WatchesAuditor(self.find, setup.watch_s)
         self.intents = IntentsAuditor(self.find, self.watches.judge_rollback)
+        self.outside = OutsideAuditor(self.find, setup.outside_start_s)
+        self.storms = StormsAuditor(self.find, setup.storm_least, frozenset(setup.substrate_of))
+        self.events = EventsAuditor(self.find, setup.event_age_s)
         self._decided: list[dict[str, Any]] = []
         self._fresh: list[tuple[int, Event, dict[str, Any]]] = []
         self._step = 0
@@ -161,6 +171,28 @@ class Auditor:
     def _on_deploy_watches(self, event: Event) -> None:
         self.watches.on_watch(event.what, dict(event.data))
 
+    def _on_outside(self, event: Event) -> None:
+        self.outside.on_event(event.data, self.records)
+
+    def _on_whole_pass(self, event: Event) -> None:
+        self.storms.on_pass(event.data)
+
+    def _on_storms(self, event: Event) -> None:
+        self.storms.on_change(event.data)
+
+    def _on_notices(self, event: Event) -> None:
+        self.storms.on_notice(event.data)
+        self.events.on_notice(event.data)
+
+    def _on_alerts_sent(self, event: Event) -> None:
+        self.events.on_sent(event.data)
+
+    def _on_alerts_kept(self, event: Event) -> None:
+        self.events.on_kept(event.data)
+
+    def _on_events(self, event: Event) -> None:
+        self.events.on_event(event.what, dict(event.data))
+
     def _on_look(self, event: Event) -> None:
         self.looked_at[event.data["substrate"]] = event.data["at"]
         self.looks.setdefault(event.data["substrate"], []).append((event.data["at"], event.step))
@@ -183,6 +215,8 @@ class Auditor:
         self._time(row["at"], f"D-{row['seq']}")
         self._digest(row["request"], row["request_digest"], f"D-{row['seq']}")
         self.pauses.on_decision(row)
+        self.storms.on_decision(row)
+        self.events.on_decision(row)
         if row["source"] in FOLLOW_LOAD:
             self._decided.append(row)
 
@@ -233,6 +267,8 @@ class Auditor:
         elif old["state"] != row["state"]:
             self._move("record", name, old["state"], row["state"])
         self._digest(row["request"], row["request_digest"], name)
+        if self.outside.is_outside(row):
+            self.outside.on_record(row, old, self.decisions, self.approvals)
 
     def _new_record(self, name: str, row: dict[str, Any]) -> None:
         if row["state"] != "prepared":
@@ -277,6 +313,7 @@ class Auditor:
         old = self.work.get(row["seq"])
         self.work[row["seq"]] = row
         if old is None:
+            self.events.on_work(row)
             return
         if old["state"] != row["state"]:
             self._move("work", f"W-{row['seq']}", old["state"], row["state"])
@@ -309,16 +346,21 @@ class Auditor:
         for row in decided:
             self.intents.decided(row)
         self.watches.on_commit(self.records, self.looks)
+        self.storms.on_commit(event.data["name"], event.step, self.records)
+        self.events.on_commit(self.records, self.approvals)
         self.intents.on_commit(event.data, self.decisions, self.records, self.approvals, self.leases, self.looks)
-        for seq, _, old in fresh:
+        for seq, one, old in fresh:
             row, before = self.records[seq], old.get("state", "")
-            if not before:
+            if self.outside.is_outside(row):
+                self._judge_outside(dict(one.data), before, event.data["name"])
+            elif not before:
                 self._judge_admission(row)
             elif before == "prepared" and row["state"] == "running":
                 self._judge_commit_1(row, event)
                 request = WishesAuditor.request_of(row)
                 self.wishes.on_commit_1(row, request)
                 self.intents.on_commit_1(row, request)
+                self.storms.on_commit_1(row, request)
             elif before in CALLED and before != row["state"]:
                 self._judge_outcome(row, before, event)
         for row in self.approvals.values():
@@ -326,7 +368,7 @@ class Auditor:
             over = [one for one in linked if one["state"] in SAYS and one["state"] != "recovery_pending"]
             if over and row["status"] in WAITING:
                 self.find(f"A-{row['seq']} is {row['status']} though X-{over[0]['seq']} is {over[0]['state']}")
-            if row["status"] == "closed" and not over:
+            if row["status"] == "closed" and not over and row["kind"] not in PROPOSALS:
                 self.find(f"A-{row['seq']} is closed though nothing was carried out")
 
     # ------------------------------------------------------------------------------------------- budgets
@@ -394,6 +436,10 @@ class Auditor:
         if lease is None or (lease["token"], lease["holder"]) != (fence["token"], fence["holder"]):
             self.find(f"{name}: a fenced-out holder committed (commit 1)")
         self._judge_evidence(name, row)
+        self._judge_horizons(name, row)
+
+    def _judge_horizons(self, name: str, row: dict[str, Any]) -> None:
+        now = row["started_at"]
         for other in self.records.values():
             if other["target"] != row["target"] or other["seq"] == row["seq"] or other["started_at"] is None:
                 continue
@@ -402,7 +448,8 @@ class Auditor:
             if now <= other["horizon_at"] and not (other["final_if_acknowledged"] and heard):
                 self.find(f"{name} was begun although the effect of X-{other['seq']} could still land")
 
-    def _judge_authority(self, name: str, row: dict[str, Any], now: int) -> None:
+    def _judge_authority(self, name: str, row: dict[str, Any], now: int, *, ended: bool = False) -> None:
+        """`ended`: what was begun ended in the same transaction, and its grant with it."""
         standing = [
             one
             for one in self.freezes.values()
@@ -417,7 +464,9 @@ class Auditor:
             self.find(f"{name} passed commit 1 though {row['kind']} {row['target']} is forbidden")
         if tier == "approval_required" and "tier" not in waives:
             self.find(f"{name} passed commit 1 though a person has to be asked")
-        if row["approval_seq"] is not None and (approval is None or approval["status"] != "granted"):
+        if row["approval_seq"] is not None and (
+            approval is None or approval["status"] != ("closed" if ended else "granted")
+        ):
             self.find(f"{name} passed commit 1 on an approval that is {approval['status'] if approval else 'missing'}")
         if approval is not None and approval["digest"] != row["request_digest"]:
             self.find(f"{name} is another request than A-{approval['seq']} was granted for")
@@ -439,13 +488,24 @@ class Auditor:
         if ended and seen < max(ended):
             self.find(f"{name} was begun on evidence older than the target's last action")
         self._judge_date(name, row, seen)
-        if request["source"] == "reconciler" and row["kind"] == "restart_service" and facts.get("status") == "up":
+        heals = request["source"] in ("reconciler", "playbook") and row["kind"] == "restart_service"
+        if heals and facts.get("status") == "up":
             self.find(f"{name} restarts what its own evidence calls up")
 
     def _judge_date(self, name: str, row: dict[str, Any], seen: int) -> None:
         """An observation is no younger than the moment at which the truth was read."""
         if seen > self.looked_at.get(self.setup.substrate_of[row["target"]], 0):
             self.find(f"{name} rests on an observation that is dated later than any look")
+
+    # ------------------------------------------------------------------------------------------- done by others
+    def _judge_outside(self, row: dict[str, Any], before: str, name: str) -> None:
+        """A claim is judged like commit 1 as far as policy goes; what was done before it was asked is told as it is."""
+        if before == "prepared" and row["state"] == "running" and name != "report":
+            self._time(row["started_at"], f"the claim of X-{row['seq']}")
+            self._judge_authority(f"X-{row['seq']}", row, row["started_at"], ended=name == "gate")
+            self._judge_horizons(f"X-{row['seq']}", row)
+        elif before in CALLED and before != row["state"]:
+            self.outside.on_outcome(row, before, self.executions)
 
     # ------------------------------------------------------------------------------------------- outcomes
     def _judge_outcome(self, row: dict[str, Any], before: str, commit: Event) -> None:
@@ -566,6 +626,7 @@ class Auditor:
                 self.find(f"D-{row['seq']} asked for a person, and no approval was filed")
         self.intents.finish()
         self.watches.finish(self.newest_time)
+        self.events.finish(self.work.values(), self.records.values())
         for (kind, target, dry_run), count in uses.items():
             mine = sum(1 for of, _ in self.uses(kind, dry_run=dry_run, since=since) if of == target)
             if mine != count:
@@ -578,7 +639,8 @@ class Auditor:
         elif row["state"] != "abandoned":
             if (row["seq"], SAYS[row["state"]]) not in self.executions:
                 self.find(f"{name} has no execution in the ledger")
-            self._judge_truth(name, row, self.deeds.get(row["key"], Deed()))
+            if not self.outside.is_outside(row):
+                self._judge_truth(name, row, self.deeds.get(row["key"], Deed()))
 
     # ------------------------------------------------------------------------------------------- small checks
     def _move(self, lifecycle: str, name: str, before: str, after: str) -> None:

@@ -7,6 +7,7 @@ it.
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -36,6 +37,7 @@ from fleetwarden.testing import (
     a_policy,
 )
 from tests.simulation import engine, trace
+from tests.simulation.alerts import Alerts
 from tests.simulation.auditor import Auditor, Event, Setup
 from tests.simulation.auditor_of_the_ledger import findings_of_the_ledger
 from tests.simulation.baton import Baton, SimClock, Task, on_one_processor
@@ -43,6 +45,7 @@ from tests.simulation.engine import Engine
 from tests.simulation.journal import Journal
 from tests.simulation.load import Load, contracted
 from tests.simulation.others import Others
+from tests.simulation.outsiders import KINDS, START_S, STRANGE, Outsiders
 from tests.simulation.people import People
 from tests.simulation.plan import Nature, Plan, draw
 from tests.simulation.plane import BACK_OFF_S, RECONCILER, START_WINDOW_S, WATCH_S, SimPlane
@@ -59,6 +62,8 @@ HOT = frozenset(
     {
         *("extend_lease!", "observed", "commit_1?", "commit_1!", "call", "effect", "sent", "answer", "commit_2?"),
         *("signals", "put_intents?", "put_intents!", "authorise_intents?", "authorise_intents!"),
+        *("claim!", "report?", "report!"),
+        *("events?", "events!", "playbook_step?", "playbook_step!", "playbook_end!"),
     }
 )
 HEAT = 8  # how much likelier a crash or a stall is there, where it hurts
@@ -101,6 +106,8 @@ class History:
         self.people = People(self, self.rng)
         self.others = Others(self)
         self.load = Load(self)
+        self.alerts = Alerts(self)
+        self.outsiders = Outsiders(self)
         self.landed: set[str] = set()
         self.refused = 0
         self.calm = False
@@ -130,6 +137,9 @@ class History:
                 substrate_of={one.name: one.substrate for one in self.plan.services},
                 pause_s=BACK_OFF_S,
                 watch_s=WATCH_S,
+                event_age_s=self.plan.event_age_s,
+                storm_least=self.plan.storm_least,
+                outside_start_s=START_S,
             )
         )
         auditor.walk(self._events())
@@ -280,7 +290,7 @@ class History:
         return any(key in one.on_its_way for one in self.substrates.values())
 
     def _world(self) -> None:
-        if not self.calm and (self.others.act() or self.load.act()):
+        if not self.calm and any(one.act() for one in (self.others, self.load, self.alerts, self.outsiders)):
             return
         rng = self.rng
         service = rng.choice(self.plan.services)
@@ -352,9 +362,11 @@ class History:
             Rule(kind="*", target=name, tier=one, where=f"policy.yml:{line}")
             for line, (name, one) in enumerate(special.items(), 5)
         ]
-        return a_policy(
+        policy = a_policy(
             tier, *rules, rate=self.plan.rate, blast=self.plan.blast, approval_expires_s=self.plan.approval_s
         )
+        options = msgspec.structs.replace(policy.options, event_max_age_s=self.plan.event_age_s)
+        return dataclasses.replace(policy, options=options)
 
     def freeze_file(self, path: str) -> None:
         self.files.freeze(path)
@@ -391,6 +403,7 @@ class History:
                 self.people.lift_override(plane)
             if self.others.busy or self.load.busy:
                 self.others.give_way(plane)
+            self.alerts.send_again(plane)
             self.clock.wait(Signal(), CARE_S)
             left = self.unsettled()
             if not left or self.clock.elapsed > until:
@@ -417,12 +430,12 @@ class History:
                 f"W-{one.seq} ({one.kind}) is {one.state.value}: {one.error}"
                 for state in (WorkState.READY, WorkState.LEASED)
                 for one in tx.work.list(Page(state=state.value, limit=500))
-                if one.kind == "approved_action" or state is WorkState.LEASED
+                if one.kind in ("approved_action", "fleet_event_triage") or state is WorkState.LEASED
             ]
             return [*records, *asked, *work]
 
         left = self.engine.read(read)
-        left += self.load.left()
+        left += [*self.load.left(), *self.alerts.left()]
         left += [f"{name} still has requests on their way" for name, one in self.substrates.items() if one.on_its_way]
         if self.plan.last_tier is not Tier.FORBIDDEN:
             left += [f"{one.name} is not as declared" for one in self._services() if not self._as_declared(one)]
@@ -445,11 +458,16 @@ class History:
         return len(slots) == service.replicas and all(slots.values())
 
     def _product_uses(self) -> Mapping[tuple[str, str, int], int]:
+        kinds = [one.value for one in (Kind.RESTART, Kind.SCALE, Kind.STOP, Kind.START)]
+        names = [one.name for one in self.plan.services]
+        if self.outsiders.busy:
+            kinds, names = [*kinds, *KINDS], [*names, STRANGE]
+
         def read(tx: Tx) -> Mapping[tuple[str, str, int], int]:
             return {
-                (kind.value, one.name, dry): len(tx.decisions.uses(kind, one.name, 0, dry_run=bool(dry), limit=10_000))
-                for kind in (Kind.RESTART, Kind.SCALE, Kind.STOP, Kind.START)
-                for one in self.plan.services
+                (kind, name, dry): len(tx.decisions.uses(kind, name, 0, dry_run=bool(dry), limit=10_000))
+                for kind in kinds
+                for name in names
                 for dry in (0, 1)
             }
 

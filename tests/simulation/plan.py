@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 from fleetwarden.domain.actions import Tier
 from fleetwarden.domain.fleet import DesiredState, Mode, Service
@@ -13,6 +14,10 @@ from tests.simulation.load import with_load
 __all__ = ["Nature", "Plan", "draw"]
 
 TIERS = (Tier.AUTO, Tier.AUTO, Tier.AUTO_NOTIFY, Tier.APPROVAL_REQUIRED, Tier.APPROVAL_REQUIRED)
+
+
+ALERTS_EVERY, ALERTS_TURN = 6, 2
+OUTSIDERS_EVERY = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,10 @@ class Plan:
     clock_steps: bool
     last_tier: Tier  # the rule in the end
     stubborn: str  # a service whose first calls are refused one after the other, or ""
+    alerts: bool  # monitoring systems send alerts, and playbooks answer them
+    event_age_s: int  # how old an event may be and still lead to an action
+    storm_least: int  # how many sick services open the breaker
+    outsiders: bool  # other systems ask for actions of their own
 
 
 def draw(seed: int) -> Plan:
@@ -92,7 +101,17 @@ def draw(seed: int) -> Plan:
         clock_steps=rng.random() < 0.3,
         last_tier=rng.choice((Tier.AUTO, Tier.AUTO, Tier.AUTO_NOTIFY, Tier.APPROVAL_REQUIRED, Tier.FORBIDDEN)),
         stubborn=rng.choice(("", "", *names)),
+        **_weather_of_alerts(seed),
+        outsiders=seed % OUTSIDERS_EVERY == 0,
     )
+
+
+def _weather_of_alerts(seed: int) -> dict[str, Any]:
+    """In every sixth history, with chances of its own, so that the others stay what they were."""
+    if seed % ALERTS_EVERY != ALERTS_TURN:
+        return {"alerts": False, "event_age_s": 900, "storm_least": 3}
+    rng = Random(seed ^ 0xA1E27)
+    return {"alerts": True, "event_age_s": rng.choice((60, 120, 900)), "storm_least": rng.choice((2, 3, 3))}
 
 
 def _service(rng: Random, name: str) -> Service:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fleetwarden.adapters.substrates.dry_run import DryRunActuator
 from fleetwarden.controllers import autoscaler
 from fleetwarden.controllers.approvals import WORK_KIND as APPROVED_ACTION
 from fleetwarden.controllers.approvals import ApprovalDesk
+from fleetwarden.controllers.condition import Condition
 from fleetwarden.controllers.deploy_watch import CADENCE as WATCHES
 from fleetwarden.controllers.executor import CADENCE as EXECUTOR
 from fleetwarden.controllers.executor import Executor, ExecutorLimits
@@ -33,9 +34,12 @@ from fleetwarden.domain.actions import ActionRequest, LeaseFence
 from fleetwarden.domain.errors import OutcomeUnknown, StoreUnavailable
 from fleetwarden.domain.fleet import Service
 from fleetwarden.domain.identifiers import SECOND
+from fleetwarden.domain.storm import StormLimits
 from fleetwarden.ports.stores import Store, StoreHealth, Tx
 from fleetwarden.testing import FakeIds
 from tests.simulation.load import SimSignals, declared
+from tests.simulation.outsiders import OutsideOf
+from tests.simulation.remedies import admission_of, playbooks_of
 from tests.simulation.trace import MARKER
 from tests.simulation.watching import watches_of
 
@@ -118,6 +122,8 @@ class SimStore:
 
         def run(tx: Tx) -> T:
             value = fn(history.planted.tx(name, tx))
+            written: Any = tx
+            written._session.flush()  # the marker comes last, also after what is put off until the commit
             tx.facts.put(MARKER, marker)
             return value
 
@@ -181,6 +187,7 @@ class SimPlane:
             converge_s=CONVERGE_S,
         )
         self.desk = ApprovalDesk(self.ids, store, files, self.sightings, self.gate, self.wakes)
+        self.restraint = Restraint(store, interval_s=BACK_OFF_S)
         self.reconciler = Reconciler(
             self.ids,
             store,
@@ -189,13 +196,19 @@ class SimPlane:
             self.supervision,
             self.gate,
             self.desk,
-            Restraint(store, interval_s=BACK_OFF_S),
+            self.restraint,
             self._refusal,
             acting=frozenset(substrates),
             actions_max=4,
+            condition=Condition(store, limits=StormLimits(least=history.plan.storm_least)),
         )
-        carry_out = self.readiness.gated(self.desk.carry_out)
-        self.worker = Worker(store, {APPROVED_ACTION: carry_out}, holder=name, lease_s=30.0)
+        handlers = {APPROVED_ACTION: self.readiness.gated(self.desk.carry_out)}
+        if history.alerts.busy:
+            self.admission = admission_of(self)
+            handlers |= playbooks_of(self)
+        if history.outsiders.busy:
+            self.outside = OutsideOf(self)
+        self.worker = Worker(store, handlers, holder=name, lease_s=30.0)
         self.watches = watches_of(self)
         poll_s = history.plan.poll_s
         self.subscriptions = [
@@ -205,6 +218,7 @@ class SimPlane:
             Subscription(name=RECONCILER, interval_s=INTERVAL_S, run=self._reconcile),
             Subscription(name=WATCHES, interval_s=poll_s, run=self._watch),
             *self._autoscaling(),
+            *(self.outside.subscriptions() if history.outsiders.busy else ()),
         ]
         self.loop = Loop(
             clock,
@@ -259,7 +273,11 @@ class SimPlane:
 
     def _reconcile(self, fence: LeaseFence | None) -> object:
         assert fence is not None
-        return self.reconciler.run(fence)
+        began = self.history.journal.step
+        report = self.reconciler.run(fence)
+        if self.history.alerts.busy:
+            self.history.journal.event("whole_pass", plane=self.name, began=began, status=report.status)
+        return report
 
     def _watch(self, fence: LeaseFence | None) -> object:
         assert fence is not None

@@ -318,12 +318,17 @@ class PausedIsScaled(OnLoad):
                     load.declare(service, "pause")
 
 
-class LateYes(OnLoad):
-    name = "a yes counts although load does not ask for it any more (grant and re-check)"
+class Unanswered(OnLoad):
+    """People are asked, and answer only what a fault has them answer; load jumps and drops, and tells the truth."""
+
     tilt: ClassVar[Mapping[str, Any]] = {**ASKED, "people": 0.0, "people_share": 0.0, "world": 0.3}
     change = RESTLESS
     acts: ClassVar[tuple[str, ...]] = ("jump", "drop") * 10
     trouble = 0.0
+
+
+class LateYes(Unanswered):
+    name = "a yes counts although load does not ask for it any more (grant and re-check)"
 
     def weaken(self, history: History) -> None:
         self.history = history
@@ -346,12 +351,8 @@ class LateYes(OnLoad):
                     history.people.spawn(plane, "grant", partial(history.people.grant, plane, approval, "carol"))
 
 
-class WithdrawnIsCarriedOut(OnLoad):
+class WithdrawnIsCarriedOut(Unanswered):
     name = "a withdrawn question leaves its approval open"
-    tilt: ClassVar[Mapping[str, Any]] = {**ASKED, "people": 0.0, "people_share": 0.0, "world": 0.3}
-    change = RESTLESS
-    acts: ClassVar[tuple[str, ...]] = ("jump", "drop") * 10
-    trouble = 0.0
 
     def weaken(self, history: History) -> None:
         self.history = history

@@ -5,10 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.simulation.planted import FAULTS
-from tests.simulation.planted_intents import INTENTS
-from tests.simulation.planted_watches import WATCHES
-from tests.simulation.planted_wishes import WISHES
+from tests.simulation.__main__ import ALL
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "simulation.md"
 
@@ -16,4 +13,4 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "simulatio
 def test_the_page_names_every_planted_fault_and_no_other() -> None:
     table = PAGE.read_text(encoding="utf-8").partition("## Would it notice?")[2]
     named = re.findall(r"`(\w+)`", table)
-    assert sorted(named) == sorted(fault.__name__ for fault in (*FAULTS, *WISHES, *INTENTS, *WATCHES))
+    assert sorted(named) == sorted(fault.__name__ for fault in ALL)

@@ -24,6 +24,7 @@ SHOWN = 3  # failing histories that one block tells in full
     "AUT-7", "AUT-8", "AUT-10", "AUT-14", "AUT-15", "AUT-16", "AUT-20", "AUT-24",
     "PRO-1", "PRO-3", "PRO-5", "PRO-6", "PRO-7", "PRO-8", "PRO-9", "PRO-10", "PRO-11", "PRO-12", "PRO-14", "PRO-15",
     "POL-3", "POL-6", "POL-7", "POL-8", "POL-12", "POL-21",
+    "EVT-1", "EVT-2", "EVT-5", "PLB-1", "PLB-2", "PLB-3", "PLB-4", "PLB-5", "PLB-7",
 )  # fmt: skip
 @pytest.mark.parametrize("first", range(0, HISTORIES, BLOCK))
 def test_every_promise_holds_in_every_history(first: int) -> None:

@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.simulation.__main__ import ALL
 from tests.simulation.history import run
 from tests.simulation.plan import draw
-from tests.simulation.planted import FAULTS
-from tests.simulation.planted_intents import INTENTS
-from tests.simulation.planted_watches import WATCHES
-from tests.simulation.planted_wishes import WISHES
 from tests.simulation.telling import told
 
 HISTORIES_MAX = 400
@@ -56,14 +53,18 @@ BEGIN_AT = {
     "WellBeforeItsTime": 3,
     "UnseenIsWell": 47,
     "BackToAnotherCount": 426,
+    "StormIsAskedOnce": 16,
+    "StormNeverOpens": 15,
+    "UnknownIsHandedOut": 22,
 }
 
 
 @pytest.mark.req(
     "PRO-1", "PRO-2", "PRO-3", "PRO-5", "PRO-6", "PRO-7", "PRO-8", "PRO-9", "PRO-10", "PRO-12", "PRO-13", "PRO-14",
-    "PRO-15", "AUT-4", "AUT-6", "AUT-11", "AUT-13", "AUT-18", "DWH-1", "DWH-2",
+    "PRO-15", "AUT-4", "AUT-6", "AUT-11", "AUT-13", "AUT-18", "DWH-1", "DWH-2", "EVT-1", "EVT-2",
+    "EVT-5", "PLB-1", "PLB-2", "PLB-3", "PLB-4", "PLB-5",
 )  # fmt: skip
-@pytest.mark.parametrize("fault", [*FAULTS, *WISHES, *INTENTS, *WATCHES], ids=lambda fault: fault.__name__)
+@pytest.mark.parametrize("fault", ALL, ids=lambda fault: fault.__name__)
 def test_the_missing_fence_is_caught(fault) -> None:
     begin = BEGIN_AT.get(fault.__name__, 0)
     for seed in range(begin, begin + HISTORIES_MAX):
@@ -78,4 +79,4 @@ def test_the_missing_fence_is_caught(fault) -> None:
 
 
 def test_the_search_begins_for_faults_that_there_are() -> None:
-    assert set(BEGIN_AT) <= {fault.__name__ for fault in (*FAULTS, *WISHES, *INTENTS, *WATCHES)}
+    assert set(BEGIN_AT) <= {fault.__name__ for fault in ALL}

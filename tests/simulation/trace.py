@@ -48,7 +48,21 @@ _WATCHED: dict[str, tuple[str, ...]] = {
         "settled", "grace_until", "deadline", "poll", "made", "usable", "healthy", "probes", "ended_at", "follow_up",
     ),
     "foreign_changes": ("seq", "service", "field", "before", "after", "hold_until", "pauses", "status"),
+    "events": (
+        "seq", "at", "key", "source", "severity", "phase", "class", "service", "body", "repeats", "repeat_of", "flap",
+        "late", "closes", "ended_at", "ended_by", "remediation_status", "remediation_log",
+    ),
 }  # fmt: skip
+# Of these tables only some rows are about a rule: what is open of storms, notices of storms and events, and pages.
+_TOLD = """NEW.severity = 'critical' OR NEW.detail LIKE '%"storm"%' OR NEW.detail LIKE '%"event"%'"""
+_SOME: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "storms": ("facts", ("value", "at"), "NEW.name = 'storms'"),
+    "notices": (
+        "journal",
+        ("seq", "at", "actor", "subject", "severity", "detail"),
+        f"NEW.topic = 'notice' AND ({_TOLD})",
+    ),
+}
 
 
 class Change(NamedTuple):
@@ -71,6 +85,13 @@ def install(path: Path) -> None:
                 connection.execute(
                     f"CREATE TRIGGER sim_{table}_{what} AFTER {what} ON {table} {_unless_silent(what)} BEGIN "
                     f"INSERT INTO sim_trace (what, of, row) VALUES ('{what}', '{table}', json_object({row})); END"
+                )
+        for name, (table, columns, when) in _SOME.items():
+            row = ", ".join(f"'{column}', NEW.\"{column}\"" for column in columns)
+            for what in ("insert", "update"):
+                connection.execute(
+                    f"CREATE TRIGGER sim_{name}_{what} AFTER {what} ON {table} WHEN {when} BEGIN "
+                    f"INSERT INTO sim_trace (what, of, row) VALUES ('{what}', '{name}', json_object({row})); END"
                 )
         for what in ("insert", "update"):
             connection.execute(

@@ -16,6 +16,7 @@ from fleetwarden.controllers.gate import Admission, Answer, Gate, rule_on
 from fleetwarden.controllers.reconciler import request_for
 from fleetwarden.controllers.restraint import Restraint
 from fleetwarden.controllers.sightings import Sightings
+from fleetwarden.controllers.storm_watch import severity_in
 from fleetwarden.controllers.wishes import as_asked
 from fleetwarden.domain.actions import ActionRequest, Evidence, Kind, Record, Source, Verdict
 from fleetwarden.domain.convergence import Need, Rest, converge, facts, identity
@@ -246,7 +247,10 @@ class PlaybookSteps:
         return Outcome(word=status, ok=status == "success", detail={"action": action})
 
     def _notify(self, doing: Doing, step: PlaybookStep) -> Outcome:
+        """In a storm as an error: the page has gone out."""
         told, event = doing.event.event, doing.event
+        service = self._configuration.current().last_good_fleet.services.get(doing.service)
+        group = "" if service is None else service.group
         text = step.text or "nothing is done about it by itself"
         summary = f"{told.subject}: {told.summary or told.status} ({event.id}, {told.source}): {text}"
 
@@ -255,7 +259,7 @@ class PlaybookSteps:
                 topic="notice",
                 actor=doing.by,
                 subject=doing.service,
-                severity=told.severity.value,
+                severity=severity_in(tx, told.severity.value, group),
                 summary=summary,
                 detail={"event": event.id, "playbook": doing.playbook},
             )

@@ -17,6 +17,7 @@ import structlog
 from fleetwarden.controllers.failure_gap import file_gap
 from fleetwarden.controllers.gate import Gate
 from fleetwarden.controllers.playbook_steps import Doing, Outcome, PlaybookSteps, Wait
+from fleetwarden.controllers.storm_watch import severity_in
 from fleetwarden.controllers.worker import Step, still_ours
 from fleetwarden.domain.errors import NotFound
 from fleetwarden.domain.events import EventClass, StoredEvent
@@ -107,7 +108,7 @@ class Triage:
             end = inert(known, tx.now(), max_age)
             if end is not None:
                 if end.status == "too_old":
-                    _tell_of(tx, known, end.reason)
+                    self._tell_of(tx, known, end.reason)
                 return tx.events.append_log(
                     known.seq, {**line, "outcome": end.status, "reason": end.reason}, status=end.status
                 )
@@ -211,7 +212,7 @@ class Triage:
             still_ours(tx, item)
             line: dict[str, JsonValue] = {"playbook": name, "kind": "end", "outcome": end.status, "reason": end.reason}
             if end.status in ("too_old", "failed"):
-                _tell_of(tx, event, end.reason)
+                self._tell_of(tx, event, end.reason)
             if end.status in _NOT_WELL and event.event.service is not None:
                 known = tx.events.down_events(event.event.service, 0, limit=OUTAGES_READ)
                 failed = failures_in_a_row(known)[:FAILURES_MAX]
@@ -221,14 +222,15 @@ class Triage:
 
         return self._store.transact("playbook_end", run)
 
-
-def _tell_of(tx: Tx, event: StoredEvent, reason: str) -> None:
-    told = event.event
-    tx.journal.write(
-        topic="notice",
-        actor="triage",
-        subject=told.service or "",
-        severity=told.severity.value,
-        summary=f"{told.subject}: {told.summary or told.status} ({event.id}, {told.source}): {reason}",
-        detail={"event": event.id},
-    )
+    def _tell_of(self, tx: Tx, event: StoredEvent, reason: str) -> None:
+        """In a storm as an error: the page has gone out."""
+        told = event.event
+        service = self._configuration.current().last_good_fleet.services.get(told.service or "")
+        tx.journal.write(
+            topic="notice",
+            actor="triage",
+            subject=told.service or "",
+            severity=severity_in(tx, told.severity.value, "" if service is None else service.group),
+            summary=f"{told.subject}: {told.summary or told.status} ({event.id}, {told.source}): {reason}",
+            detail={"event": event.id},
+        )

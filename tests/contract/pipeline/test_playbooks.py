@@ -11,6 +11,7 @@ import pytest
 
 from fleetwarden.controllers.approvals import WORK_KIND
 from fleetwarden.controllers.playbook_steps import PlaybookSteps
+from fleetwarden.controllers.storm_watch import FACT
 from fleetwarden.controllers.triage import TRIAGE, Triage
 from fleetwarden.controllers.watch_ending import end_watch
 from fleetwarden.controllers.watch_opening import open_watch
@@ -24,6 +25,7 @@ from fleetwarden.domain.fleet import DesiredState, Mode, ObservedService
 from fleetwarden.domain.lifecycles import ApprovalState, WorkState
 from fleetwarden.domain.playbooks import End, Entry, Playbook, PlaybookEntry, PlaybookStep, StepKind, When
 from fleetwarden.domain.policy_document import Options
+from fleetwarden.domain.storm import Breaker, Storms
 from fleetwarden.ports.stores import Page, Tx, WorkDraft
 from fleetwarden.ports.watches import WatchDraft
 from fleetwarden.testing import a_fleet, a_policy, a_service
@@ -232,6 +234,30 @@ def test_a_freeze_is_waited_out_and_an_old_event_is_only_told(ward: Ward) -> Non
         assert ward.event(seq).remediation_status == "too_old"
         assert any("too old to act on" in one for one in ward.bench.notices())
     assert ward.bench.calls() == 0
+
+
+@pytest.mark.req("POL-15", "PLB-5")
+@pytest.mark.parametrize("group", ["", "group:left"], ids=["of the fleet", "of its group"])
+def test_in_a_storm_what_is_told_of_an_event_is_no_page_of_its_own(ward: Ward, group: str) -> None:
+    ward.bench.files.declare(fleet=a_fleet(a_service("shop", group="left"), a_service("db")))
+    one = Breaker(since=0, sick=3, total=3, threshold=3)
+
+    def severities(*, stormy: bool) -> list[str]:
+        storms = Storms(open={group: one} if stormy else {})
+        ward.bench.store.transact("storms", lambda tx: tx.facts.put(FACT, storms.document()))
+        ward.bench.policy(dataclasses.replace(a_policy(), options=Options(event_max_age_s=900)))
+        told = ward.told(class_=EventClass.NONE, fingerprint=f"notify {stormy}")
+        ward.step()
+        old = ward.told(fingerprint=f"old {stormy}")
+        ward.bench.policy(dataclasses.replace(a_policy(), options=Options(event_max_age_s=-1)))
+        ward.step()
+        assert [ward.event(seq).remediation_status for seq in (told, old)] == ["notified", "too_old"]
+        journal = ward.bench.store.read(lambda tx: tx.journal.list(Page(kind="notice", limit=500)))
+        mine = [entry for entry in journal if entry.detail.get("event") in (f"E-{told}", f"E-{old}")]
+        return [entry.severity for entry in mine]
+
+    assert severities(stormy=True) == ["error", "error"]
+    assert severities(stormy=False) == ["critical", "critical"]
 
 
 @pytest.mark.req("PLB-1", "PRO-2")
