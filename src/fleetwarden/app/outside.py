@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from fleetwarden.app import views
 from fleetwarden.app.asking import check_asking, key_of, other_body
 from fleetwarden.app.identity import Caller, Role, require, require_somewhere
 from fleetwarden.app.parts import Parts
-from fleetwarden.controllers.gate import Admission, Answer
+from fleetwarden.controllers.gate import Admission, Answer, rule_on
 from fleetwarden.controllers.loop import Subscription
 from fleetwarden.controllers.outside import OutsideAction, OutsideDesk, read_outside
 from fleetwarden.domain import structure
-from fleetwarden.domain.actions import ActionRequest, Evidence, Outcome, Source
+from fleetwarden.domain.actions import ActionDecision, ActionRequest, Evidence, Outcome, Source, Verdict
 from fleetwarden.domain.errors import Conflict, Misconfigured
 from fleetwarden.domain.identifiers import SECOND, JsonValue, parse_id, rfc3339
-from fleetwarden.domain.outside import OutsideLimits, kind_problem
+from fleetwarden.domain.outside import LASTING, OutsideLimits, OutsideState, kind_problem
 from fleetwarden.ports.stores import Tx
 
 __all__ = ["DETAIL_MAX", "OutsideActions", "limits_of", "request_of"]
@@ -123,7 +125,33 @@ class OutsideActions:
         then, now = before.request, request
         if (then.digest(), then.reason, then.break_glass) != (now.digest(), now.reason, now.break_glass):
             raise other_body(then)
-        return self._proposed(self._shown(before.seq))
+        newest, key = self._newest(caller, before)
+        if newest.verdict is Verdict.DENY and newest.code in LASTING and not self._held_still(request):
+            again = msgspec.structs.replace(request, key=key)
+            [admission] = self._parts.gate.admit([again], fence=None)
+            return self._proposed(self._shown(_decided(admission)))
+        return self._proposed(self._shown(newest.seq))
+
+    def _newest(self, caller: Caller, decision: ActionDecision) -> tuple[ActionDecision, str]:
+        """The last answer to a key that was asked again after a freeze or a storm, and the key of a further one."""
+
+        def read(tx: Tx) -> tuple[ActionDecision, str]:
+            newest = decision
+            while True:
+                key = key_of(caller.person, f"again after {newest.id}")
+                found = tx.decisions.by_key(key)
+                if found is None:
+                    return newest, key
+                newest = found
+
+        return self._parts.store.read(read)
+
+    def _held_still(self, request: ActionRequest) -> bool:
+        """Whether a freeze or a storm would deny it now as well: then it is not asked again, and writes nothing."""
+        configuration = self._parts.configuration
+        files, file = configuration.current(), configuration.freeze_file()
+        ruling = self._parts.store.read(lambda tx: rule_on(tx, files, file, request))
+        return ruling.verdict is Verdict.DENY and ruling.code in LASTING
 
     def show(self, caller: Caller, action_id: str) -> dict[str, JsonValue]:
         """One outside action by its id, its approval's (`A-…`) or its record's (`X-…`).  Raises Forbidden, NotFound."""
@@ -177,7 +205,7 @@ class OutsideActions:
             "decision_id": decision.id,
             "approval_id": told["approval_id"],
             "action_id": None if denied else decision.id,
-            "state": told["state"],
+            "state": OutsideState.HELD.value if denied and decision.code in LASTING else told["state"],
             "reason": decision.reason if fresh else told["reason"],
             "requested_by": decision.request.requested_by,
             "dry_run": False,

@@ -107,7 +107,8 @@ class GovernedAutoMerger:
         """Ask, and merge if the answer is yes; call it again with the same arguments while it is `waiting`.
 
         `key`: names this promotion, at most 200 characters; without one it is made of target and params, so that one
-        revision is promoted once.  A no, and an end, stand for their key: another key asks anew.  It raises nothing
+        revision is promoted once.  A no, and an end, stand for their key: another key asks anew; a denial for a freeze
+        or a storm stands only while that lasts.  It raises nothing
         that the plane or the merge raises: the answer says it.
         """
         named = key or digest(["promotion", self._kind, target, dict(params)])

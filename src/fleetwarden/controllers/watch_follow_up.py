@@ -23,6 +23,7 @@ from fleetwarden.domain.convergence import Need
 from fleetwarden.domain.deploy_watch import DeployWatch, OnFail
 from fleetwarden.domain.fleet import Mode, ObservedService, Presence, Service
 from fleetwarden.domain.identifiers import SECOND, Micros, digest, seconds
+from fleetwarden.domain.outside import LASTING
 from fleetwarden.domain.rollback_target import Target, rollback_target
 from fleetwarden.ports.configuration import ConfigurationSource
 from fleetwarden.ports.stores import Store, Tx
@@ -36,7 +37,6 @@ HELD_S = 10.0  # how soon what a freeze or a storm holds is asked for again
 HELD_MAX: Micros = 86_400 * SECOND  # after the verdict, as long as such a hold lasts
 VERDICTS_MAX = 200
 HISTORY_MAX = 200
-_LASTING = frozenset({"freeze", "storm"})  # denials that end
 
 
 Refusal = Callable[[ActionRequest, Service], str | None]
@@ -119,7 +119,7 @@ class WatchFollowUp:
         """What holds it for now, and ends: denied once, it would never be asked for again."""
         files, file = self._configuration.current(), self._configuration.freeze_file()
         ruling = self._store.read(lambda tx: rule_on(tx, as_asked(tx, files), file, request))
-        return ruling.reason if ruling.verdict is Verdict.DENY and ruling.code in _LASTING else None
+        return ruling.reason if ruling.verdict is Verdict.DENY and ruling.code in LASTING else None
 
     def _answered(self, watch: DeployWatch, target: Target, answer: Admission) -> Step:
         what = f"rollback of {watch.service} to {target.version}"

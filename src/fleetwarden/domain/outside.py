@@ -48,6 +48,9 @@ class OutsideState(StrEnum):
     LAPSED = "lapsed"  # allowed, and not claimed in time
 
 
+LASTING = frozenset({"freeze", "storm"})  # codes of denials that end by themselves or by a person's hand
+
+
 class OutsideLimits(Record):
     """`start_us`: how long an allowed action may be claimed; `run_us`: how long a claimed one may take."""
 

@@ -106,6 +106,22 @@ def test_a_freeze_holds_what_was_granted(world: World, pipeline: Pipeline) -> No
     assert ask(one).merged
 
 
+@pytest.mark.req("POL-20", "POL-12")
+def test_what_is_first_asked_during_a_freeze_waits_for_its_end(world: World, pipeline: Pipeline) -> None:
+    world.configuration.declare(policy=a_policy(Tier.AUTO))
+    world.client(Role.OPERATOR).post("/freeze", json={"on": True, "reason": "an incident"})
+    one, _ = merger(world, pipeline)
+    asked, again = ask(one), ask(one)
+    assert (asked.state, again.state, pipeline.made) == (MergeState.WAITING, MergeState.WAITING, [])
+    assert "an incident" in asked.reason
+    denied = [row["verdict"] for row in world.client().get("/decisions").json()["items"]]
+    assert denied == ["deny"], "asking again during the freeze decides nothing anew"
+    world.client().post("/freeze", json={"on": False, "reason": "over"})
+    assert (ask(one).state, ask(one).state, pipeline.made) == (MergeState.MERGED, MergeState.MERGED, ["model-7"])
+    world.configuration.declare(policy=a_policy(Tier.FORBIDDEN))
+    assert ask(one, "9f").state is MergeState.BLOCKED, "what policy forbids is no hold that ends"
+
+
 @pytest.mark.req("POL-20")
 def test_a_merge_that_fails_is_told_and_not_tried_again(world: World, pipeline: Pipeline) -> None:
     world.configuration.declare(policy=a_policy(Tier.AUTO))
