@@ -13,6 +13,7 @@ from typing import Any
 __all__ = ["WatchesAuditor"]
 
 SECOND = 1_000_000
+WATCHED = ("restart_service", "start_service", "deploy_service", "rollback_service")
 ENDS = ("success", "failed", "unobserved", "replaced")
 TERMS = ("service", "action_seq", "kind", "source", "from_replicas", "replica", "on_fail", "started", "settled")
 LATE = 60 * SECOND  # how long after its deadline a watch may still run when all has calmed down
@@ -83,7 +84,7 @@ class WatchesAuditor:
     def _judge_watched(self, row: dict[str, Any], records: Rows) -> None:
         request = json.loads(records[row["action_seq"]]["request"])
         follows_load = row["kind"] == "scale_service" and request["source"] == "autoscaler"
-        wanted = row["kind"] in ("restart_service", "start_service") or (follows_load and request["direction"] == "up")
+        wanted = row["kind"] in WATCHED or (follows_load and request["direction"] == "up")
         mine = [one for one in self.rows.values() if one["action_seq"] == row["action_seq"]]
         if wanted and len(mine) != 1:
             self._find(f"X-{row['action_seq']} ({row['kind']}) was done, and {len(mine)} watches follow it")

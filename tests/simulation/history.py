@@ -62,8 +62,7 @@ HOT = frozenset(
     {
         *("extend_lease!", "observed", "commit_1?", "commit_1!", "call", "effect", "sent", "answer", "commit_2?"),
         *("signals", "put_intents?", "put_intents!", "authorise_intents?", "authorise_intents!"),
-        *("claim!", "report?", "report!"),
-        *("events?", "events!", "playbook_step?", "playbook_step!", "playbook_end!"),
+        *("claim!", "events?", "events!", "playbook_step?", "playbook_step!", "playbook_end!"),
     }
 )
 HEAT = 8  # how much likelier a crash or a stall is there, where it hurts

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["FAULTS", "Planted", "Through"]
 
 FAR = 1 << 60
+ALONE = {"alerts": False, "event_age_s": 900, "storm_least": 3, "outsiders": False}
 
 
 class Planted:
@@ -51,7 +52,8 @@ class Planted:
         self._patches: list[Any] = []
 
     def plan(self, plan: Plan) -> Plan:
-        return dataclasses.replace(plan, **self.tilt) if self.tilt else plan
+        """With the weather that the fault needs; alerts and other systems only where it is about them."""
+        return plan if type(self) is Planted else dataclasses.replace(plan, **{**ALONE, **self.tilt})
 
     def into(self, history: History) -> None:
         """Called before the first plane is built."""

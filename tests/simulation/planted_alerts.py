@@ -14,6 +14,7 @@ import msgspec
 from fleetwarden.controllers import playbook_steps, storm_watch, triage
 from fleetwarden.controllers.admission import Admission, Ticket
 from fleetwarden.controllers.event_placing import EventPlacing
+from fleetwarden.controllers.gate import Gate
 from fleetwarden.controllers.playbook_steps import Doing, Outcome, PlaybookSteps
 from fleetwarden.controllers.standing import Standing
 from fleetwarden.domain import playbooks, storm
@@ -159,6 +160,34 @@ class StepsHaveNoNames(OnAlerts):
         if name == "claim_work":
             for target in self.lost:
                 history.alerts.fall(target)
+
+
+class TakenOverAsks(OnAlerts):
+    name = "a step that another plane has taken over asks all the same"
+    tilt: ClassVar[Mapping[str, Any]] = {
+        **OnAlerts.tilt,
+        "planes": 2,
+        "lease_ttl_s": 15.0,
+        "poll_s": 6.0,
+        "rate": (9, 30),
+        "blast": (9, 30),
+        "world": 0.2,
+    }
+
+    def into(self, history: History) -> None:
+        self.history = history
+        admit = Gate.admit
+
+        def heedless(gate: Gate, requests: Any, *, fence: Any, most: Any = None, still: Any = None) -> Any:
+            return admit(gate, requests, fence=fence, most=most)
+
+        self.replace(Gate, "admit", heedless)
+
+    def before(self, name: str, store: SimStore) -> None:
+        """The thread that asks stands still for longer than its step is leased."""
+        baton = self.history.baton
+        if name == "admit" and baton.current.name.endswith(":worker") and not self.history.calm:
+            baton.stall(baton.current, 40.0)
 
 
 class WellIsRestarted(OnAlerts):
@@ -310,6 +339,7 @@ ALERTS: Sequence[Callable[[], Planted]] = (
     LateOnesAreAnswered,
     AgeBeginsAnew,
     StepsHaveNoNames,
+    TakenOverAsks,
     WellIsRestarted,
     FlappingIsRestarted,
     PressureIsRestarted,

@@ -55,7 +55,7 @@ BEGIN_AT = {
     "BackToAnotherCount": 426,
     "StormIsAskedOnce": 16,
     "StormNeverOpens": 15,
-    "UnknownIsHandedOut": 22,
+    "UnknownIsHandedOut": 12,
 }
 
 

@@ -111,16 +111,22 @@ class Gate:
         self._claim = claim
 
     def admit(
-        self, requests: Sequence[ActionRequest], *, fence: LeaseFence | None, most: int | None = None
+        self,
+        requests: Sequence[ActionRequest],
+        *,
+        fence: LeaseFence | None,
+        most: int | None = None,
+        still: Callable[[Tx], object] | None = None,
     ) -> list[Admission]:
         """Decide these requests, in order, in one transaction.
 
-        `fence` is the asking controller's lease (None for a person).  At most `most` of them are prepared or queued;
-        the rest are DEFERRED and get no decision.  Raises Fenced, StoreUnavailable, OutboxConflict.
+        `fence` is the asking controller's lease (None for a person); `still` raises Fenced where it is not the asker's
+        turn any more.  At most `most` of them are prepared or queued; the rest are DEFERRED and get no decision.
+        Raises Fenced, StoreUnavailable, OutboxConflict.
         """
         if not requests:
             return []
-        return self._store.transact("admit", self._admission(requests, fence, most))
+        return self._store.transact("admit", self._admission(requests, fence, most, still))
 
     def rehearse(self, requests: Sequence[ActionRequest], *, most: int | None = None) -> list[Admission]:
         """What `admit` would answer now: the very same transaction, taken back at its end.
@@ -130,7 +136,11 @@ class Gate:
         return rehearsed(self._store, self._admission(requests, None, most)) if requests else []
 
     def _admission(
-        self, requests: Sequence[ActionRequest], fence: LeaseFence | None, most: int | None
+        self,
+        requests: Sequence[ActionRequest],
+        fence: LeaseFence | None,
+        most: int | None,
+        still: Callable[[Tx], object] | None = None,
     ) -> Callable[[Tx], list[Admission]]:
         freeze_file = self._configuration.freeze_file()
 
@@ -139,6 +149,8 @@ class Gate:
             configuration = self._configuration.current()  # here, so that a rule declared before this one counts
             if fence is not None:
                 tx.leases.check(fence)
+            if still is not None:
+                still(tx)
             tx.executions.rebuild(tx.now() - REBUILD_SPAN)
             self.texts.keep(tx, configuration)
             spent, answers = 0, []

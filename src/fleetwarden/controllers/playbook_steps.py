@@ -122,13 +122,13 @@ class PlaybookSteps:
         """What was last seen of it, for a playbook to read; a step looks for itself."""
         return self._sightings.last().get(service)
 
-    def take(self, doing: Doing, step: PlaybookStep) -> Outcome | Wait | End:
-        """Do one step.  Raises StoreUnavailable, Fenced."""
+    def take(self, doing: Doing, step: PlaybookStep, still: Callable[[Tx], object]) -> Outcome | Wait | End:
+        """Do one step.  `still` raises Fenced where somebody else took it over.  Raises StoreUnavailable, Fenced."""
         match step.kind:
             case StepKind.CONFIRM:
                 return self._confirm(doing)
             case StepKind.DECIDE:
-                return self._decide(doing)
+                return self._decide(doing, still)
             case StepKind.ACT:
                 return self._act(doing)
             case StepKind.WATCH:
@@ -184,7 +184,7 @@ class PlaybookSteps:
             },
         )
 
-    def _decide(self, doing: Doing) -> Outcome | Wait | End:
+    def _decide(self, doing: Doing, still: Callable[[Tx], object]) -> Outcome | Wait | End:
         key = doing.key("decide")
         if (before := self._store.read(lambda tx: _decided(tx, key))) is not None:
             return before
@@ -199,7 +199,7 @@ class PlaybookSteps:
             return Outcome(word="refused", ok=False, detail={"reason": why})
         if (wait := self._held(request, service, seen)) is not None:
             return wait
-        [answer] = self._gate.admit([request], fence=None)
+        [answer] = self._gate.admit([request], fence=None, still=still)
         return _answered(answer)
 
     def _held(self, request: ActionRequest, service: Service, seen: ObservedService) -> Wait | End | None:

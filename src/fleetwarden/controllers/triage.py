@@ -140,7 +140,7 @@ class Triage:
             return self._end(item, event, name, found)
         place, step = found
         doing = Doing(event=event, playbook=name, log=taken, place=place, waited_s=self._since(event))
-        done = self._steps.take(doing, step)
+        done = self._steps.take(doing, step, lambda tx: still_ours(tx, item))
         if isinstance(done, End):
             return self._end(item, event, name, done)
         if isinstance(done, Wait):

@@ -19,14 +19,14 @@ from fleetwarden.controllers.worker import Worker
 from fleetwarden.domain.actions import Kind, Source, Tier
 from fleetwarden.domain.deploy_watch import WatchStatus
 from fleetwarden.domain.deploy_watch_verdict import Verdict
-from fleetwarden.domain.errors import Misconfigured, NotFound, StoreUnavailable
+from fleetwarden.domain.errors import Fenced, Misconfigured, NotFound, StoreUnavailable
 from fleetwarden.domain.events import EventClass, FleetEvent, Phase, Severity, StoredEvent
-from fleetwarden.domain.fleet import DesiredState, Mode, ObservedService
+from fleetwarden.domain.fleet import DesiredState, Mode, ObservedService, Service
 from fleetwarden.domain.lifecycles import ApprovalState, WorkState
 from fleetwarden.domain.playbooks import End, Entry, Playbook, PlaybookEntry, PlaybookStep, StepKind, When
 from fleetwarden.domain.policy_document import Options
 from fleetwarden.domain.storm import Breaker, Storms
-from fleetwarden.ports.stores import Page, Tx, WorkDraft
+from fleetwarden.ports.stores import Page, Tx, WorkDraft, WorkItem
 from fleetwarden.ports.watches import WatchDraft
 from fleetwarden.testing import a_fleet, a_policy, a_service
 from tests.contract.pipeline.conftest import Bench
@@ -234,6 +234,36 @@ def test_a_freeze_is_waited_out_and_an_old_event_is_only_told(ward: Ward) -> Non
         assert ward.event(seq).remediation_status == "too_old"
         assert any("too old to act on" in one for one in ward.bench.notices())
     assert ward.bench.calls() == 0
+
+
+@pytest.mark.req("RUN-2", "PLB-1")
+def test_a_step_that_somebody_else_took_over_meanwhile_asks_for_nothing(
+    ward: Ward, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ward.bench.substrate.crash("shop", 0)
+    seq = ward.told()
+
+    def claim(holder: str) -> Sequence[WorkItem]:
+        return ward.bench.store.transact("claim", lambda tx: tx.work.claim(holder, [TRIAGE], 1, 1))  # lapses at once
+
+    look_at = ward.bench.sightings.look_at
+
+    def slow(service: Service) -> ObservedService | None:
+        seen = look_at(service)
+        if ward.came_to(seq)[-1] == ("confirm", "confirmed"):
+            ward.bench.clock.advance(1)
+            assert claim("p2")
+        return seen
+
+    monkeypatch.setattr(ward.bench.sightings, "look_at", slow)
+    [item] = claim("p1")
+    with pytest.raises(Fenced):
+        ward.triage.handle(item)
+    assert ward.bench.decisions() == []
+    monkeypatch.undo()
+    ward.step()
+    assert ward.event(seq).remediation_status == "succeeded"
+    assert ward.bench.calls() == 1
 
 
 @pytest.mark.req("POL-15", "PLB-5")
