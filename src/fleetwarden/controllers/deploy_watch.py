@@ -14,7 +14,8 @@ import msgspec
 import structlog
 
 from fleetwarden.controllers.sightings import Sightings
-from fleetwarden.controllers.watch_ending import PENDING, end_watch
+from fleetwarden.controllers.watch_again import came_to_nothing
+from fleetwarden.controllers.watch_ending import PENDING, Followed, end_watch, tell
 from fleetwarden.controllers.watch_opening import WORK_KIND
 from fleetwarden.controllers.wishes import as_asked
 from fleetwarden.controllers.worker import Step, put_off
@@ -170,8 +171,13 @@ class DeployWatches:
             return
 
         def run(tx: Tx) -> None:
-            if step.after_s is None:
+            left_to = step.action if isinstance(step, Followed) else 0
+            if left_to and came_to_nothing(tx.outbox.get(left_to)):  # before this could be written down
+                tx.work.again(item.seq, item.token, not_before=tx.now(), error=step.note, count=False)
+            elif step.after_s is None:
                 tx.watches.followed(watch.seq, step.note)
+                if isinstance(step, Followed) and step.told:
+                    tell(tx, watch, step.severity, step.told)
                 tx.work.complete(item.seq, item.token, {"status": watch.status.value, "note": step.note})
             else:
                 due = tx.now() + int(step.after_s * SECOND)

@@ -272,9 +272,11 @@ class PlaybookSteps:
         if service is None:
             return End(status="left_alone", reason=f"{doing.service} is no longer in the registry")
         reason = step.text or _why(doing)
+        need = None if seen is None else converge(service, seen)
         request = ActionRequest(
             kind=step.action,
             target=service.name,
+            params=need.params if isinstance(need, Need) and need.kind == step.action else {},
             source=Source.PLAYBOOK,
             requested_by=doing.by,
             reason=f"{doing.event.id} ({doing.event.event.summary or doing.event.event.status}): {reason}",

@@ -19,6 +19,7 @@ from fleetwarden.controllers.gate import held_until, rule_on, stale_reason
 from fleetwarden.controllers.holding import hold
 from fleetwarden.controllers.intent_moves import reject
 from fleetwarden.controllers.intent_recheck import IntentFate, IntentLimits, end_intent, question
+from fleetwarden.controllers.watch_again import follow_again
 from fleetwarden.domain.actions import ActionApproval, ActionRequest, LeaseFence, OutboxRecord, Record, Source, Verdict
 from fleetwarden.domain.convergence import facts, still_needed, undecidable
 from fleetwarden.domain.fleet import ObservedService, Service
@@ -230,6 +231,8 @@ def _tell(tx: Tx, record: OutboxRecord) -> None:
 
 def _end(tx: Tx, record: OutboxRecord, approval: ActionApproval | None, why: str, *, void: bool) -> Recheck:
     ended = tx.outbox.abandon(record.seq, why)
+    if not void:
+        follow_again(tx, ended)
     if void and approval is not None and approval.status is ApprovalState.GRANTED:
         end_approval(tx, approval, ApprovalState.VOIDED, f"not carried out: {why}")
     return Recheck(fate=Fate.ENDED, reason=why, record=ended)

@@ -16,6 +16,7 @@ from fleetwarden.controllers.patience import Patience
 from fleetwarden.controllers.settlement import end_record
 from fleetwarden.controllers.sightings import Sightings
 from fleetwarden.controllers.wakes import Wakes
+from fleetwarden.controllers.watch_again import follow_again
 from fleetwarden.domain.actions import LeaseFence, OutboxRecord, Outcome
 from fleetwarden.domain.errors import Conflict, Fenced, Refused
 from fleetwarden.domain.identifiers import rfc3339
@@ -93,7 +94,8 @@ class Recovery:
             tx.leases.check(fence)
             now = tx.outbox.get(record.seq)
             if now.state is OutboxState.PREPARED and tx.now() > now.expires_at:
-                tx.outbox.abandon(now.seq, f"the authorisation lapsed: no plane of host {now.host} began it")
+                lapsed = tx.outbox.abandon(now.seq, f"the authorisation lapsed: no plane of host {now.host} began it")
+                follow_again(tx, lapsed)
 
         self._store.transact("drop_lapsed", run)
 

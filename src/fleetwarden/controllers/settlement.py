@@ -14,6 +14,7 @@ from fleetwarden.controllers.foreign import remember_left
 from fleetwarden.controllers.intent_moves import DEADLINE_S, record_ended
 from fleetwarden.controllers.rollouts import note_version
 from fleetwarden.controllers.unit_recheck import note_allocation
+from fleetwarden.controllers.watch_again import follow_again
 from fleetwarden.controllers.watch_opening import begin_watch, fail_rollout, is_watched, on_trial
 from fleetwarden.domain.actions import ExecutionState, OutboxRecord, Outcome
 from fleetwarden.domain.identifiers import JsonValue
@@ -93,6 +94,7 @@ def end_record(
     _tell(tx, record, to, outcome, settled_by)
     if to is OutboxState.FAILED and not (outcome.dry_run or request.dry_run):
         escalate(tx, record, outcome)
+        follow_again(tx, ended)
     return ended
 
 

@@ -11,15 +11,25 @@ import msgspec
 from fleetwarden.controllers.escalation import escalate
 from fleetwarden.controllers.quarantining import quarantine
 from fleetwarden.controllers.storm_watch import severity_in
+from fleetwarden.controllers.worker import Step
 from fleetwarden.domain.actions import Kind, Outcome
 from fleetwarden.domain.deploy_watch import DeployWatch, OnFail, WatchStatus
 from fleetwarden.domain.deploy_watch_verdict import Verdict, proves
 from fleetwarden.domain.identifiers import show_id
 from fleetwarden.ports.stores import Tx
 
-__all__ = ["PENDING", "end_watch", "tell", "watched_words"]
+__all__ = ["PENDING", "Followed", "end_watch", "tell", "watched_words"]
 
 PENDING = "pending"
+
+
+class Followed(Step, frozen=True, kw_only=True):
+    """What a failed watch led to.  `told`: what people hear of it, written with the step's own end and so only once.
+    `action`: the record that it was left to; 0: none."""
+
+    severity: str = ""
+    told: str = ""
+    action: int = 0
 
 
 def end_watch(tx: Tx, watch: DeployWatch, verdict: Verdict) -> DeployWatch:

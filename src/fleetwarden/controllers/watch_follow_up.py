@@ -13,7 +13,8 @@ from fleetwarden.controllers.intent_desk import IntentDesk
 from fleetwarden.controllers.intent_putting import Put, PutAnswer, Wanted
 from fleetwarden.controllers.reconciler import request_for
 from fleetwarden.controllers.sightings import Sightings
-from fleetwarden.controllers.watch_ending import tell, watched_words
+from fleetwarden.controllers.watch_again import ATTEMPTS_MAX, key_of_attempt
+from fleetwarden.controllers.watch_ending import Followed, watched_words
 from fleetwarden.controllers.wishes import as_asked
 from fleetwarden.controllers.worker import Step
 from fleetwarden.domain import versions
@@ -90,18 +91,22 @@ class WatchFollowUp:
             return self._later(watch, BUSY_S, f"a replica of {watch.service} does not tell its version yet")
         if running and watch.version not in running:
             return self._escalated(watch, f"version {watch.version} does not run any more", severity="warning")
-        newer, target = self._store.read(lambda tx: _target(tx, watch, service, running))
+        newer, target, key = self._store.read(
+            lambda tx: (*_target(tx, watch, service, running), key_of_attempt(tx, watch))
+        )
         if newer is not None:
             return Step.done(f"left to watch {newer.id}, of a later change of version")
         if not target.version:
             return self._escalated(watch, target.reason)
+        if key is None:
+            return self._escalated(watch, f"nothing came of {ATTEMPTS_MAX} rollbacks to {target.version}")
         reason = f"version {watch.version} failed watch {watch.id} ({watch.reason[:300]}); {target.reason}"
         need = Need(kind=Kind.ROLLBACK, params={"version": target.version}, reason=reason)
         request = request_for(
             need,
             service,
             seen,
-            key=_key(watch),
+            key=key,
             source=Source.DEPLOY_WATCH,
             by=Source.DEPLOY_WATCH,
             acting=self._acting,
@@ -130,8 +135,9 @@ class WatchFollowUp:
             return self._escalated(watch, f"{what} was not allowed: {answer.reason}")
         if answer.approval is not None:
             return self._told(watch, "warning", f"{what} waits for approval {answer.approval.id}")
-        record = answer.record.id if answer.record is not None else "simulated"
-        return self._told(watch, "warning", f"{what} goes ahead ({record})")
+        if answer.record is None:
+            return self._told(watch, "warning", f"{what} goes ahead (simulated)")
+        return self._told(watch, "warning", f"{what} goes ahead ({answer.record.id})", action=answer.record.seq)
 
     def _scale_back(self, watch: DeployWatch, service: Service, seen: ObservedService, fence: LeaseFence) -> Step:
         """The count from before, as an intent, once the cooldown of the failed change is over."""
@@ -203,16 +209,9 @@ class WatchFollowUp:
     def _escalated(self, watch: DeployWatch, why: str, *, severity: str = "critical") -> Step:
         return self._told(watch, severity, f"nothing is done about it: {why}")
 
-    def _told(self, watch: DeployWatch, severity: str, what: str) -> Step:
-        self._store.transact(
-            "watch_told", lambda tx: tell(tx, watch, severity, f"{watched_words(watch)} failed: {what}")
-        )
-        return Step.done(what)
-
-
-def _key(watch: DeployWatch) -> str:
-    """The idempotency key of what a watch proposes: the same however often its step is done."""
-    return digest(["deploy_watch", watch.service, watch.seq, watch.started]).removeprefix("sha256:")
+    def _told(self, watch: DeployWatch, severity: str, what: str, *, action: int = 0) -> Step:
+        told = f"{watched_words(watch)} failed: {what}"
+        return Followed(after_s=None, note=what, severity=severity, told=told, action=action)
 
 
 def _target(tx: Tx, watch: DeployWatch, service: Service, running: list[str]) -> tuple[DeployWatch | None, Target]:

@@ -22,7 +22,17 @@ from fleetwarden.domain.versions import ROLLOUTS
 from fleetwarden.ports.stores import Page, Tx, WorkDraft
 from fleetwarden.ports.watches import WatchDraft
 
-__all__ = ["GRACE_S", "WORK_KIND", "begin_watch", "fail_rollout", "is_watched", "on_trial", "open_watch", "work_key"]
+__all__ = [
+    "GRACE_S",
+    "WORK_KIND",
+    "begin_watch",
+    "fail_rollout",
+    "is_watched",
+    "on_trial",
+    "open_watch",
+    "step_of",
+    "work_key",
+]
 
 WORK_KIND = "deploy_watch"
 GRACE_S = 15.0
@@ -71,24 +81,27 @@ def open_watch(tx: Tx, draft: WatchDraft, before: DeployWatch | None) -> DeployW
     watch = tx.watches.begin(draft)
     if before is not None:
         tx.watches.replaced(before.seq, watch.seq)
-    tx.work.enqueue(
-        WorkDraft(
-            kind=WORK_KIND,
-            key=work_key(watch),
-            payload={
-                "action": watch.action_seq or 0,
-                "service": watch.service,
-                "kind": watch.kind,
-                "watch": watch.seq,
-                "rollout": watch.changes_version,
-                "version": watch.version,
-            },
-            not_before=tx.now(),
-            deadline=watch.deadline,
-            target=watch.service,
-        )
-    )
+    tx.work.enqueue(step_of(watch, tx.now()))
     return watch
+
+
+def step_of(watch: DeployWatch, now: Micros) -> WorkDraft:
+    """The next step of a watch, due at once."""
+    return WorkDraft(
+        kind=WORK_KIND,
+        key=work_key(watch),
+        payload={
+            "action": watch.action_seq or 0,
+            "service": watch.service,
+            "kind": watch.kind,
+            "watch": watch.seq,
+            "rollout": watch.changes_version,
+            "version": watch.version,
+        },
+        not_before=now,
+        deadline=watch.deadline,
+        target=watch.service,
+    )
 
 
 def work_key(watch: DeployWatch) -> str:

@@ -73,6 +73,9 @@ class Watches(Protocol):
     def followed(self, seq: int, what: str) -> None:
         """Say what became of a failure whose follow-up was pending.  Raises Conflict if it is not."""
 
+    def follow_again(self, seq: int) -> None:
+        """What a failure led to came to nothing: it is pending again.  Raises Conflict if the watch has not failed."""
+
     def of_versions(self, service: str, limit: int) -> Sequence[DeployWatch]:
         """Watches that say something of a version: successes that prove it and failures of its change, newest first."""
 

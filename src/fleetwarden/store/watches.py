@@ -84,6 +84,12 @@ _FOLLOWED = Statement(
     .where(_W.c.seq == param("of"), _W.c.follow_up == sa.literal_column("'pending'"))
     .returning(_W.c.seq)
 )
+_FOLLOW_AGAIN = Statement(
+    sa.update(_W)
+    .values(follow_up=sa.literal_column("'pending'"))
+    .where(_W.c.seq == param("of"), _W.c.status == sa.literal_column("'failed'"))
+    .returning(_W.c.seq)
+)
 _OF_VERSIONS = Statement(
     sa.select(*_W.c)
     .where(
@@ -248,6 +254,10 @@ class StoredWatches:
     def followed(self, seq: int, what: str) -> None:
         if not self._session.change(_FOLLOWED, of=seq, what=prose("watch.follow_up", what)):
             raise Conflict(f"nothing is to follow watch {show_id('V', seq)} any more", hint="drop it")
+
+    def follow_again(self, seq: int) -> None:
+        if not self._session.change(_FOLLOW_AGAIN, of=seq):
+            raise Conflict(f"watch {show_id('V', seq)} has not failed: nothing follows it", hint="drop it")
 
     def of_versions(self, service: str, limit: int) -> Sequence[DeployWatch]:
         return [_watch(row) for row in self._session.rows(_OF_VERSIONS, service=service, limit=limit)]

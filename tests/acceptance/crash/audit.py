@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from tests.acceptance.crash import audit_remedies as remedies
+
 if TYPE_CHECKING:
     from tests.acceptance.crash.world import World
 
@@ -34,8 +36,12 @@ TABLES = (
     "journal",
     "reports",
     "ran_versions",
+    "events",
+    "deploy_watches",
+    "quarantines",
+    "intents",
 )
-DOCUMENTS = ("request", "fence", "outcome", "evidence", "votes", "payload", "waives")
+DOCUMENTS = ("request", "fence", "outcome", "evidence", "votes", "payload", "waives", "remediation_log")
 OPEN = ("prepared", "running", "recovery_pending")
 ENDED = {"succeeded": "executed", "failed": "failed", "simulated": "simulated"}
 ROLLOUTS = ("deploy_service", "rollback_service")
@@ -49,6 +55,9 @@ class Facts:
     `lost`: what the test killed itself.  `told`: the notices that people got.
     `declared`: how many of each service have to live (None: any number).
     `uses`: what the product counts against its budgets.  `persons`: records that a person settled or has yet to settle.
+    `deeds`: what other systems did under a claim.  `kept`: watches and intents as they were after each death.
+    `watch_window_s`: how long each watch of the story lasts; None: nobody carries watches on in it.  `alerts`: how many
+    outages monitoring told of.
     """
 
     tables: Mapping[str, Sequence[Row]]
@@ -61,6 +70,10 @@ class Facts:
     persons: frozenset[int] = frozenset()
     granted_may_wait: bool = False
     rate_max: int = 3
+    deeds: Sequence[str] = ()
+    kept: Sequence[Mapping[str, Sequence[Row]]] = ()
+    watch_window_s: float | None = None
+    alerts: int = 0
     outbox: Mapping[int, Row] = field(init=False)
     by_key: Mapping[str, Row] = field(init=False)
 
@@ -85,6 +98,8 @@ def gather(world: World, declared: Mapping[str, int], **more: Any) -> Facts:
         told=world.told(),
         declared=declared,
         uses=world.uses(),
+        deeds=world.deeds(),
+        kept=world.kept,
         **more,
     )
 
@@ -291,22 +306,25 @@ def an_approval_is_carried_out_once(facts: Facts) -> Iterator[str]:
 def granted_work_is_done_once(facts: Facts) -> Iterator[str]:
     for item in facts.tables["work_items"]:
         shown = f"W-{item['seq']} ({item['kind']}, {item['state']})"
-        waits = item["kind"] == "deploy_watch" or facts.granted_may_wait
+        waits = (item["kind"] == "deploy_watch" and facts.watch_window_s is None) or facts.granted_may_wait
         if item["state"] == "dead" or (item["state"] != "done" and not waits):
             yield f"{shown} is not done: {item['error']}"
     keys = Counter(item["key"] for item in facts.tables["work_items"])
+    again = len(remedies.lost_rollbacks(facts.tables["outbox"]))  # each puts the step of its watch back
     for key, count in keys.items():
-        if count > 1:
+        if count > (1 + again if key.startswith("deploy_watch:") else 1):
             yield f"{count} work items are {key}"
 
 
 def each_restart_is_watched_once(facts: Facts) -> Iterator[str]:
-    watches = Counter(
-        item["payload"]["action"] for item in facts.tables["work_items"] if item["kind"] == "deploy_watch"
-    )
+    steps = [item["payload"] for item in facts.tables["work_items"] if item["kind"] == "deploy_watch"]
+    watches = Counter(action for action, _ in {(step["action"], step["watch"]) for step in steps})
     for record in facts.tables["outbox"]:
-        watched = record["kind"] in ("start_service", "restart_service", *ROLLOUTS)
-        expected = int(watched and record["state"] == "succeeded")
+        grew = record["request"]["source"] == "autoscaler" and record["request"].get("direction") == "up"
+        watched = record["kind"] in ("start_service", "restart_service", *ROLLOUTS) or grew
+        failures = (record["outcome"] or {}).get("evidence", {}).get("failures") or ()
+        not_up = record["kind"] in ROLLOUTS and record["state"] == "failed" and "not_up" in failures
+        expected = int((watched and record["state"] == "succeeded") or not_up)
         if watches[record["seq"]] != expected:
             yield f"{_shown(record)} has {watches[record['seq']]} watches, {expected} expected"
 
@@ -364,8 +382,9 @@ def one_action_of_a_target_at_a_time(facts: Facts) -> Iterator[str]:
 def tokens_only_grow(facts: Facts) -> Iterator[str]:
     fenced = [row for row in facts.tables["outbox"] if row["fence"] and row["started_at"]]
     fenced.sort(key=lambda row: int(row["started_at"]))
-    for before, after in pairwise(fenced):
-        if before["fence"]["token"] > after["fence"]["token"]:
+    for before, after in pairwise(sorted(fenced, key=lambda row: str(row["fence"]["cadence"]))):
+        same = before["fence"]["cadence"] == after["fence"]["cadence"]
+        if same and before["fence"]["token"] > after["fence"]["token"]:
             yield f"{_shown(after)} was fenced under an older token than {_shown(before)}"
 
 
@@ -414,5 +433,6 @@ RULES: Mapping[str, Callable[[Facts], Iterator[str]]] = {
         tokens_only_grow,
         nothing_was_fenced_in_a_freeze,
         time_never_goes_back,
+        *remedies.RULES,
     )
 }

@@ -36,7 +36,6 @@ from fleetwarden.adapters.system import SystemClock
 from fleetwarden.app import bootstrap, substrates
 from fleetwarden.app.approving import NotCarriedOut
 from fleetwarden.app.bootstrap import Plane
-from fleetwarden.app.identity import Caller, Role
 from fleetwarden.app.settings import load_settings
 from fleetwarden.domain.errors import Conflict
 from fleetwarden.domain.lifecycles import OPEN_APPROVALS, OPEN_RECORDS, ApprovalState, OutboxState
@@ -45,6 +44,7 @@ from fleetwarden.ports.system import Notice
 from fleetwarden.store.opening import open_store
 from fleetwarden.store.statements import Statement
 from tests.acceptance.crash import processes
+from tests.acceptance.crash.people import PERSON, People
 from tests.acceptance.crash.seams import (
     ObservedActuator,
     ObservedSignaller,
@@ -54,8 +54,10 @@ from tests.acceptance.crash.seams import (
     Steps,
 )
 
-PERSON = Caller(person="alice", token="of a test", roles=(Role.ADMIN.value,))
-TICKS = ("configuration", "fleet_reconciler", "worker", "action_executor", "notifier")
+LOOKS = ("observation", "host_observer")  # where no reconciler looks
+TICKS = ("configuration", *LOOKS, "fleet_reconciler", "worker", "action_executor", "notifier")
+WATCHES = "deploy_watch"
+LED = ("fleet_reconciler", "action_executor")  # passes that wait for the lease of a dead plane
 ROUNDS_MAX = 80
 ADVANCE_S = 20.0
 POLL_S, STABLE, IMPATIENT_AFTER, GIVE_UP_AFTER = (
@@ -101,8 +103,8 @@ class NotedNotifier:
         return True
 
 
-class Driver:
-    """One plane and what people do to it."""
+class Driver(People):
+    """One plane and what people do to it.  `also`: passes that a story has besides the usual ones, which come first."""
 
     def __init__(self, plan: Json) -> None:
         self.plan = plan
@@ -110,6 +112,7 @@ class Driver:
         self.steps = Steps(self.folder / plan["trace"], plan["kill"])
         self.steps.armed = plan["armed"]
         self.clock = ShiftedClock(self.folder / "clock.offset")
+        self.also: tuple[str, ...] = ()
         self._begin(plan["from"])
         settings = load_settings(Path(plan["config"]), {**os.environ, **plan["environment"]})
         store = ObservedStore(open_store(settings.store_url, self.clock), self.steps)
@@ -148,8 +151,9 @@ class Driver:
         """From here on steps are counted."""
         self.steps.armed = True
 
-    def do_settle(self, patience_s: float = 240.0) -> None:
+    def do_settle(self, patience_s: float = 240.0, *also: str) -> None:
         """Run until nothing changes any more; if something waits for time, let time pass."""
+        self.also = also
         if self.plan["threads"]:
             self._settled_by_threads()
             return
@@ -159,12 +163,19 @@ class Driver:
             if waited >= patience_s or not self._waits():
                 return
             self.do_advance(ADVANCE_S)
+            self.report_load()
             waited += ADVANCE_S
 
     def do_tick(self, name: str) -> None:
         """One pass of one controller."""
         self.plane.tick(name)
         self._calls_ended()
+
+    def do_look(self) -> None:
+        """See the fleet once, where no reconciler does."""
+        for name in LOOKS:
+            if name in self.plane.loop.states:
+                self.do_tick(name)
 
     def do_advance(self, seconds: float) -> None:
         """Let time pass, for the plane and for the database."""
@@ -190,6 +201,10 @@ class Driver:
     def do_sicken(self, index: int) -> None:
         """An instance lives on and is not well any more, until it is started anew."""
         (self.folder / f"sick-{index}").touch()
+
+    def do_spoil(self, version: str) -> None:
+        """From now on that version is not well, wherever it runs."""
+        (self.folder / f"spoilt-{version}").touch()
 
     def do_age(self) -> None:
         """Until no instance counts as starting any more: its age is the kernel's, and cannot be moved."""
@@ -261,8 +276,9 @@ class Driver:
         raise AssertionError(f"the threads never came to rest: {self.plane.store.read(self._state)}")
 
     def _round(self) -> None:
-        for name in TICKS:
-            self.plane.tick(name)
+        for name in (*self.also, *TICKS):
+            if name in self.plane.loop.states:
+                self.plane.tick(name)
         self._calls_ended()
 
     def _calls_ended(self) -> None:
@@ -286,6 +302,7 @@ class Driver:
             [(one.seq, one.status.value) for one in tx.approvals.list(page)],
             [one.seq for one in tx.executions.list(Page(limit=1))],
             [(one.seq, one.state.value) for one in tx.work.list(page)],
+            [(one.seq, one.state.value) for one in tx.intents.list(page)],
         ]
 
     def _waits(self) -> bool:
@@ -293,14 +310,15 @@ class Driver:
 
         def run(tx: Tx) -> bool:
             states = (*OPEN_RECORDS, OutboxState.RECOVERY_PENDING)
-            work = [one for one in tx.work.list(Page(limit=200)) if one.kind != "deploy_watch"]
+            work = [one for one in tx.work.list(Page(limit=200)) if one.kind != WATCHES or WATCHES in self.also]
             return (
                 bool(tx.outbox.in_state(*states))
                 or bool(tx.approvals.in_state(ApprovalState.GRANTED))
                 or any(one.state.value in ("ready", "leased") for one in work)
             )
 
-        away = [name for name in ("fleet_reconciler", "action_executor") if not self.plane.loop.states[name].leader]
+        states = self.plane.loop.states
+        away = [name for name in (*self.also, *LED) if name in states and not states[name].leader]
         return bool(away) or self.plane.store.read(run)
 
     @staticmethod

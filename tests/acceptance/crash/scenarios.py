@@ -22,7 +22,7 @@ Steps = list[list[Any]]
 SHOP, QUEUE = Service("shop", 2), Service("queue", stubborn=True)
 ASKING = "version: 1\noptions: {approval_expires_s: 600}\n"  # the shipped default, with a shorter wait for a person
 # Housekeeping, which happens in many stories and is listed where it is worth a death.
-ANYWHERE = frozenset({"fleet_id", "host", "acquire_lease", "report", "release_lease", "notified"})
+ANYWHERE = frozenset({"fleet_id", "host", "acquire_lease", "report", "release_lease", "notified", "publish"})
 CALLED = ("admit", "report", "extend_lease", "commit_1", "call", "commit_2")
 SPAWNED = ("slot_spawning", "spawn", "slot_running")
 GRANTED = ("grant", "drain", "claim_work", "admit_grant", "settle_work")

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.acceptance.crash.audit import audit, gather
+from tests.acceptance.crash.audit import gather
 from tests.acceptance.crash.depth import FULL, KINDS, full_only, on
+from tests.acceptance.crash.judging import checked
 from tests.acceptance.crash.scenarios import ANYWHERE, SCENARIOS, Scenario, stage
 from tests.acceptance.crash.world import World
 
@@ -78,14 +79,6 @@ def on_databases() -> list[object]:
         for number, scenario in enumerate(SCENARIOS)
         for database in (KINDS if FULL else (KINDS[number % 2],))
     ]
-
-
-def checked(world: World, scenario: Scenario) -> None:
-    """The auditor has nothing to say."""
-    found = audit(gather(world, scenario.declared, **scenario.facts))
-    if found:
-        passed = "\n".join(" ".join(world.trace(run + 1)) for run in range(world.runs))
-        pytest.fail("\n".join([*found, "", "the planes passed:", passed, "", world.log()]), pytrace=False)
 
 
 @PROMISES

@@ -46,6 +46,7 @@ rules:
 """
 POLL_S, IMPATIENT_AFTER, POLLS_MAX = 0.05, 40, 2400
 STUBBORN = "trap '' TERM; "
+KEPT = ("deploy_watches", "intents")  # what a death must not change is read after each
 
 
 class Database(Protocol):
@@ -69,7 +70,7 @@ class Service:
 
     `stubborn`: it ignores SIGTERM.  `curable`: an instance is sick while there is a file `sick-<index>`, and takes the
     file away when it starts.  `first`: shell words before it notes its start.  `version`: 1.0 or 1.1, which differ by
-    name.
+    name; each is sick wherever it runs while there is a file `spoilt-<version>`.  `scaling`: its block.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Service:
     curable: bool = False
     first: str = ""
     version: str = ""
+    scaling: Mapping[str, Any] = field(default_factory=dict)
 
     def entry(self, starts: Path) -> dict[str, Any]:
         trap = STUBBORN if self.stubborn else ""
@@ -94,12 +96,15 @@ class Service:
             process["health"] = {"command": looked, "failures": 1, "timeout_s": 30, "start_grace_s": 0.5}
         if self.version:
             process["versions"] = {"1.0": {}, "1.1": {}}
+            looked = ["/bin/sh", "-c", f'test ! -e "{starts.with_name("spoilt-{version}")}"']
+            process["health"] = {"command": looked, "failures": 1, "timeout_s": 30, "start_grace_s": 0.5}
         return {
             "name": self.name,
             **({"version": self.version} if self.version else {}),
             "replicas": self.replicas,
             "desired": self.desired,
             "mode": self.mode,
+            **({"scaling": dict(self.scaling)} if self.scaling else {}),
             "process": process,
         }
 
@@ -144,7 +149,10 @@ def server() -> Iterator[Server]:
 
 @dataclass
 class World:
-    """`run` runs steps until they end or the plane is dead; `killed_in` is the step in which it died."""
+    """`run` runs steps until they end or the plane is dead; `killed_in` is the step in which it died.
+
+    `kept`: what the database said after each death.
+    """
 
     folder: Path
     database: Database
@@ -154,6 +162,7 @@ class World:
     runs: int = 0
     killed_in: int = 0
     closed: bool = False
+    kept: list[dict[str, list[dict[str, Any]]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.config.mkdir(parents=True)
@@ -207,6 +216,8 @@ class World:
             raise AssertionError(f"the plane ended with {code}:\n{self.log()}")
         if code == 0 and kill is not None:
             raise AssertionError(f"the plane never came to {kill}; it passed:\n{' '.join(self.trace(self.runs))}")
+        if code != 0:
+            self.kept.append({name: self.database.rows(f"SELECT * FROM {name} ORDER BY seq") for name in KEPT})
         return code != 0
 
     def run_on(self, steps: Sequence[Sequence[Any]], kills: Sequence[str | None], **more: Any) -> None:
@@ -251,6 +262,11 @@ class World:
     def told(self) -> list[str]:
         """The notices that people got."""
         path = self.folder / "told"
+        return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+    def deeds(self) -> list[str]:
+        """What other systems did under a claim: kind and target."""
+        path = self.folder / "deeds"
         return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
 
     def uses(self) -> dict[str, int]:

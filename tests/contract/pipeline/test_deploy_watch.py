@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleetwarden.controllers.gate import Answer
+from fleetwarden.controllers.watch_again import follow_again
 from fleetwarden.domain.actions import Kind, Source, Tier, Verdict
 from fleetwarden.domain.deploy_watch import Sight, WatchStatus
 from fleetwarden.domain.fleet import Mode
@@ -380,6 +381,126 @@ def test_whoever_dies_between_verdict_and_proposal_proposes_once(world: Watched)
     world.poll(90)
     assert world.newest().status is WatchStatus.FAILED
     assert (world.rollbacks(), world.newest().follow_up != "pending") == (1, True)
+
+
+@pytest.mark.req("DWH-1", "DWH-2", "RUN-1")
+def test_whoever_dies_before_a_follow_up_is_written_down_tells_people_once(world: Watched) -> None:
+    world.verified("1.0")
+    world.declare("1.1")
+    world.pass_by()
+    world.bench.watch()
+    world.breaks()
+    whole = world.bench.store.transact
+    died: list[str] = []
+
+    def dies(name, fn):
+        if name == "watch_followed" and not died:
+            died.append(name)
+            raise KeyboardInterrupt
+        return whole(name, fn)
+
+    world.bench.store.transact = dies  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        world.poll(90)
+    world.poll(90)
+    assert died == ["watch_followed"]
+    assert sum("rollback of app to 1.0 goes ahead" in one for one in world.bench.notices()) == 1
+
+
+def lost_on_the_way(world: Watched, times: int) -> None:
+    """The next rollbacks never arrive, and nobody hears so: evidence says later that they were not done."""
+    world.bench.substrate._deliver = lambda _: Delivery(answer=Heard.LOST, lands=False)
+    for _ in range(times):
+        world.bench.act()
+        world.bench.clock.advance(120)
+        world.bench.look()
+        world.bench.act()
+        world.bench.watch()
+    world.bench.substrate._deliver = lambda _: Delivery()
+
+
+@pytest.mark.req("DWH-2", "DWH-5", "RUN-1")
+def test_a_rollback_that_was_lost_on_the_way_is_asked_for_anew_and_done_once(world: Watched) -> None:
+    world.verified("1.0")
+    broken(world)
+    lost_on_the_way(world, 1)
+    states = [one.state for one in world.bench.records() if one.request.kind == Kind.ROLLBACK]
+    assert states == [OutboxState.PREPARED, OutboxState.FAILED]
+    assert len({one.key for one in world.bench.records()}) == len(world.bench.records())
+    world.bench.act()
+    assert world.versions() == {"1.0"}
+    for _ in range(4):
+        world.pass_by()
+        world.poll(60)
+    assert (world.versions(), world.rollbacks()) == ({"1.0"}, 2)
+
+
+@pytest.mark.req("DWH-2", "DWH-5", "RUN-1")
+def test_a_rollback_whose_authorisation_lapsed_while_no_plane_ran_is_asked_for_anew(world: Watched) -> None:
+    world.verified("1.0")
+    broken(world)
+    world.bench.clock.advance(3000)
+    world.bench.act()
+    world.bench.watch()
+    states = [one.state for one in world.bench.records() if one.request.kind == Kind.ROLLBACK]
+    assert states == [OutboxState.PREPARED, OutboxState.ABANDONED]
+    world.bench.act()
+    assert world.versions() == {"1.0"}
+
+
+@pytest.mark.req("DWH-2", "DWH-5", "RUN-1")
+def test_a_rollback_that_ends_before_its_follow_up_is_written_down_is_asked_for_anew(world: Watched) -> None:
+    world.verified("1.0")
+    world.declare("1.1")
+    world.pass_by()
+    world.bench.watch()
+    world.breaks()
+    whole = world.bench.store.transact
+    ended: list[int] = []
+
+    def another_thread_ends_it(name, fn):
+        if name == "watch_followed" and not ended:
+            ended.append(world.bench.records()[0].seq)
+            whole("last check", lambda tx: follow_again(tx, tx.outbox.abandon(ended[0], "refused at the last check")))
+        return whole(name, fn)
+
+    world.bench.store.transact = another_thread_ends_it  # type: ignore[method-assign]
+    world.poll(90)
+    world.poll(1)
+    states = [one.state for one in world.bench.records() if one.request.kind == Kind.ROLLBACK]
+    assert states == [OutboxState.PREPARED, OutboxState.ABANDONED]
+    world.bench.act()
+    assert world.versions() == {"1.0"}
+
+
+@pytest.mark.req("DWH-2", "DWH-5", "POL-8")
+def test_a_granted_rollback_that_was_lost_on_the_way_is_put_before_a_person_anew(world: Watched) -> None:
+    world.verified("1.0")
+    world.declare("1.1")
+    world.pass_by()
+    world.bench.watch()
+    world.breaks()
+    world.bench.policy(a_policy(Tier.APPROVAL_REQUIRED))
+    world.poll(90)
+    [first] = [one for one in world.bench.approvals() if one.request.kind == Kind.ROLLBACK]
+    world.bench.desk.grant(first.seq, by="ada", reason="yes")
+    world.bench.look()
+    world.bench.worker.run()
+    lost_on_the_way(world, 1)
+    asked = [one for one in world.bench.approvals() if one.request.kind == Kind.ROLLBACK]
+    assert sorted(one.status for one in asked) == [ApprovalState.CLOSED, ApprovalState.PENDING]
+    assert world.versions() == {"1.1"}
+
+
+@pytest.mark.req("DWH-2", "DWH-5")
+def test_a_rollback_of_which_nothing_comes_again_and_again_is_left_to_people(world: Watched) -> None:
+    world.verified("1.0")
+    broken(world)
+    lost_on_the_way(world, 4)
+    assert world.rollbacks() == 3
+    assert any("nothing came of 3 rollbacks to 1.0" in one for one in world.bench.notices())
+    world.bench.act()
+    assert world.versions() == {"1.1"}
 
 
 @pytest.mark.req("DWH-3")

@@ -195,6 +195,26 @@ def test_a_restart_that_did_not_help_is_put_before_a_person(ward: Ward) -> None:
     assert ward.waits() == [(Kind.RESTART, "shop")]
 
 
+@pytest.mark.req("PLB-1", "PLB-5")
+def test_what_is_put_before_a_person_is_what_the_service_needs_and_its_grant_is_carried_out(ward: Ward) -> None:
+    """One of two replicas is down: a restart of the whole service would be asked for in vain."""
+    ward.bench.files.declare(fleet=a_fleet(a_service("shop", replicas=2)), policy=a_policy(Tier.AUTO, rate=(0, 3600)))
+    ward.bench.substrate.boot("shop", replicas=2)
+    ward.bench.clock.advance(1)
+    ward.bench.substrate.crash("shop", 1)
+    seq = ward.told()
+    ward.step()
+    assert ward.event(seq).remediation_status == "escalated"
+    [asked] = ward.bench.approvals()
+    assert dict(asked.request.params) == {"replica": 1}
+    ward.bench.policy(a_policy(Tier.APPROVAL_REQUIRED))
+    ward.bench.desk.grant(asked.seq, by="ada", reason="yes")
+    ward.bench.look()
+    ward.step()
+    assert ward.bench.calls() == 1
+    assert not any("was not carried out" in one for one in ward.bench.notices())
+
+
 @pytest.mark.req("PLB-1", "REC-2")
 @pytest.mark.parametrize("given", [{"desired": DesiredState.STOPPED}, {"mode": Mode.OBSERVE}, {"paused": "by hand"}])
 def test_what_is_not_to_run_or_not_ours_to_touch_is_left_alone(ward: Ward, given: dict[str, Any]) -> None:
