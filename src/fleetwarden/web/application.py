@@ -17,6 +17,7 @@ import fleetwarden
 from fleetwarden.domain.errors import FleetError
 from fleetwarden.web import page
 from fleetwarden.web.callers import caller_of
+from fleetwarden.web.event_desk import EventDesk
 from fleetwarden.web.guard import Guard
 from fleetwarden.web.openapi import document
 from fleetwarden.web.plane import BODY_LIMIT_BYTES, BODY_TIMEOUT_S, ServedPlane, Serving
@@ -103,6 +104,7 @@ def create_app(
         plane=served, on_shutdown=on_shutdown, body_limit_bytes=body_limit_bytes, body_timeout_s=body_timeout_s
     )
     app.state.sessions = Sessions(served.clock)
+    app.state.event_desk = EventDesk(served)
     # First, since routes are tried in turn and this one is asked most.  A signature may stand for a token: it asks by
     # itself.
     app.include_router(events.router, prefix=PREFIX)
