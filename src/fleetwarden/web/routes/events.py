@@ -12,17 +12,20 @@ import anyio.to_thread
 from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel
 from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fleetwarden.app.event_views import Delivery, taken_view
+from fleetwarden.domain.errors import FleetError
 from fleetwarden.web.addresses import NAME_PATTERN
 from fleetwarden.web.answers import answer
 from fleetwarden.web.bodies import body_of
 from fleetwarden.web.callers import Plane, caller_by
 from fleetwarden.web.event_desk import TOGETHER_BYTES, EventDesk
-from fleetwarden.web.plane import ServedPlane
+from fleetwarden.web.plane import ServedPlane, plane_of
+from fleetwarden.web.problems import answer_to_error
 from fleetwarden.web.queries import hint_from, hint_parameter
 
-__all__ = ["Taken", "TakenEvent", "router"]
+__all__ = ["EventsFirst", "Taken", "TakenEvent", "router"]
 
 SMALL_BYTES: Final = 64 * 1024  # a larger body is not read before its sender is known
 router = APIRouter(tags=["events"])
@@ -58,6 +61,39 @@ ANY_BODY: Final[dict[str, Any]] = {
     **hint_parameter(),
 }
 Named = Annotated[str, Path(json_schema_extra={"pattern": NAME_PATTERN})]
+
+
+class EventsFirst:
+    """ASGI middleware: bodies of events go past the framework's routing, which takes longer than all that follows.
+
+    `at` is where they are sent, `at` itself or `at/{source}`.  The routes below say the same to the API's description.
+    """
+
+    def __init__(self, app: ASGIApp, at: str) -> None:
+        self._app = app
+        self._at = at
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        name = self._named(scope)
+        if name is None:
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        try:
+            made = await _taken(request, plane_of(request), name)
+        except FleetError as error:
+            made = answer_to_error(request, error)
+        await made(scope, receive, send)
+
+    def _named(self, scope: Scope) -> str | None:
+        """The source that the address names; None for what is no body of events."""
+        if scope["type"] != "http" or scope["method"] != "POST" or not scope["path"].startswith(self._at):
+            return None
+        rest: str = scope["path"][len(self._at) :]
+        if not rest:
+            return ""
+        return rest[1:] if rest[0] == "/" and len(rest) > 1 and "/" not in rest[1:] else None
 
 
 @router.post("/events", status_code=202, response_model=Taken, openapi_extra=ANY_BODY)
