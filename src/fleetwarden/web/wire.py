@@ -1,8 +1,8 @@
 """HTTP on the wire: the fast parser, with the bounds that it lacks.
 
-The parser keeps what it has not understood yet for as long as a sender goes on, and takes a request that names no host or
-two.  Here a head has a largest size, whatever arrives without an end (a head, the extension of a chunk, what follows a
-body) has the same, and a request of HTTP/1.1 names one host.  What does not hold to it gets a 400 and the end of its
+The parser keeps what it has not understood yet for as long as a sender goes on, and takes a request that names no host
+or two.  Here a head has a largest size, whatever arrives without an end (a head, the extension of a chunk, what follows
+a body) has the same, and a request of HTTP/1.1 names one host.  What does not hold to it gets a 400 and the end of its
 connection.
 """
 
