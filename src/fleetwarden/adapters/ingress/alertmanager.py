@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fleetwarden.adapters.ingress.cleaning import clean, fingerprint, first_text, labels_of, one_line, told_time
+from fleetwarden.adapters.ingress.cleaning import (
+    clean,
+    fingerprint,
+    first_text,
+    is_mapping,
+    labels_of,
+    one_line,
+    told_time,
+)
 from fleetwarden.domain.event_words import class_of, is_no_data, is_test, severity_of
 from fleetwarden.domain.events import EventClass, FleetEvent, Phase, Severity
 
@@ -47,11 +55,7 @@ def read(body: Mapping[str, Any], source: str = SOURCE) -> list[FleetEvent]:
     """One event for each alert that is an object."""
     left_out = body.get("truncatedAlerts")
     truncated = left_out if isinstance(left_out, int) and not isinstance(left_out, bool) and left_out > 0 else 0
-    return [
-        event_of(one, body, source, truncated=min(truncated, 2**31))
-        for one in body["alerts"]
-        if isinstance(one, Mapping)
-    ]
+    return [event_of(one, body, source, truncated=min(truncated, 2**31)) for one in body["alerts"] if is_mapping(one)]
 
 
 def event_of(alert: Mapping[str, Any], body: Mapping[str, Any], source: str, *, truncated: int = 0) -> FleetEvent:
@@ -60,8 +64,8 @@ def event_of(alert: Mapping[str, Any], body: Mapping[str, Any], source: str, *, 
     status = first_text(alert.get("status"), body.get("status")).lower() or "firing"
     resolved = status == "resolved"
     name = labels.get("alertname", "")
-    raw = alert.get("annotations") if isinstance(alert.get("annotations"), Mapping) else _NOTHING
-    assert isinstance(raw, Mapping)
+    given_notes = alert.get("annotations")
+    raw = given_notes if is_mapping(given_notes) else _NOTHING
     summary = one_line(raw.get("summary")) or one_line(raw.get("description")) or one_line(raw.get("message"))
     phase, class_ = Phase.RESOLVED if resolved else Phase.FIRING, class_of(name, summary, notes.get("description", ""))
     if phase is Phase.FIRING and (status != "firing" or is_test(name, summary) or is_no_data(name)):

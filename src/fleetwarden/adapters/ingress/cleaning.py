@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import msgspec
 
@@ -21,6 +21,7 @@ __all__ = [
     "clean",
     "fingerprint",
     "first_text",
+    "is_mapping",
     "json_text",
     "labels_of",
     "one_line",
@@ -85,17 +86,26 @@ def first_text(*values: Any) -> str:
 
 def labels_of(given: Any) -> dict[str, str]:
     """A mapping of names to values as labels; what is named like a secret keeps its name only."""
-    if not isinstance(given, Mapping):
+    if not is_mapping(given):
         return {}
     found: dict[str, str] = {}
     for name, value in given.items():
         if len(found) >= LABELS_MAX:
             break
-        key = clean(name, NAME_MAX)
+        key = name if name in _NO_SECRET else clean(name, NAME_MAX)
         if not key or value is None:
             continue
-        found[key] = MASK if _named(key) and value not in ("", False) else clean(value)
+        named = _NAMES.get(key)
+        if (_named(key) if named is None else named) and value not in ("", False):
+            found[key] = MASK
+        else:
+            found[key] = value if type(value) is str and value in _NO_SECRET else clean(value)
     return found
+
+
+def is_mapping(value: Any) -> TypeGuard[Mapping[str, Any]]:
+    """Whether it has fields.  What a body is decoded into is asked for first: the general question is dear."""
+    return type(value) is dict or isinstance(value, Mapping)
 
 
 def _named(name: str) -> bool:
