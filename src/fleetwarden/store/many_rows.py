@@ -52,7 +52,9 @@ class _Rows(FunctionElement[Any]):
 
 @compiles(_Rows, "sqlite")
 def _rows_sqlite(element: _Rows, compiler: SQLCompiler, **options: Any) -> str:
-    return f"json_each({compiler.process(element.clauses, **options)})"
+    """The limit, which is none, keeps SQLite from writing each row out anew for every column that is taken from it."""
+    given = compiler.process(element.clauses, **options)
+    return f"(SELECT value FROM json_each({given}) LIMIT -1 OFFSET 0)"  # noqa: S608 -- a parameter's name, ours
 
 
 @compiles(_Rows, "postgresql")
