@@ -182,11 +182,11 @@ class Admission:
             at += len(ticket.events)
 
     def _count(self, made: Sequence[Receipt]) -> None:
-        for one in made:
-            key = (one.event.source, one.event.severity.value)
-            if not one.duplicate:
-                known = key in self.accepted or len(self.accepted) < COUNTED_MAX
-                self.accepted[key if known else (OTHER, key[1])] += 1
+        found = Counter((one.event.source, one.event.severity) for one in made if not one.duplicate)
+        for (source, severity), number in found.items():
+            key = (source, severity.value)
+            known = key in self.accepted or len(self.accepted) < COUNTED_MAX
+            self.accepted[key if known else (OTHER, key[1])] += number
 
     def _failed(self, batch: Sequence[Ticket], error: FleetError) -> None:
         self.refused[error.code] += len(batch)
