@@ -83,8 +83,9 @@ def _number_sqlite(element: _NumberOf, compiler: SQLCompiler, **options: Any) ->
 
 @compiles(_NumberOf, "postgresql")
 def _number_postgresql(element: _NumberOf, compiler: SQLCompiler, **options: Any) -> str:
+    """The sequence is looked up once, in a subquery, not for each row."""
     table, _ = (compiler.process(one, **options) for one in element.clauses)
-    return f"nextval(pg_get_serial_sequence({table}, 'seq'))"
+    return f"nextval((SELECT pg_get_serial_sequence({table}, 'seq')::regclass))"
 
 
 def _part(row: sa.ColumnElement[Any], place: int, kind: Any) -> sa.ColumnElement[Any]:
