@@ -62,8 +62,10 @@ class EventOperations:
         source = self._source(name)
         return source is not None and bool(source.hmac_files)
 
-    def submit(self, caller: Callable[[], Caller], delivery: Delivery) -> tuple[Ticket, bool]:
-        """Read a body and put it into the queue; see `Admission.submit`.
+    def submit(
+        self, caller: Callable[[], Caller], delivery: Delivery, told: Callable[[], None] | None = None
+    ) -> tuple[Ticket, bool]:
+        """Read a body and put it into the queue; see `Admission.submit`, also for `told`.
 
         `caller` is asked where no signature vouches.  Raises Unauthenticated, Forbidden, UnreadableEvents, Refused
         (`too_large`), Retryable (`busy`), StoreUnavailable.
@@ -81,7 +83,7 @@ class EventOperations:
         except FleetError as error:
             self.admission.refused[error.code] += 1
             raise
-        return self.admission.submit(sender, events)
+        return self.admission.submit(sender, events, told)
 
     def take(self, caller: Caller, delivery: Delivery) -> dict[str, JsonValue]:
         """The same, waiting for the commit; answers as `taken_view`."""

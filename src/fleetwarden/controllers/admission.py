@@ -31,13 +31,14 @@ SHARE: Final = 2  # one source may hold half of the queue
 
 
 class Ticket:
-    """One body in the queue.  `done` has the receipts once it is committed, or why it is not."""
+    """One body in the queue.  `done` has the receipts once it is committed, or why it is not; then `told` is called."""
 
-    __slots__ = ("done", "events", "source")
+    __slots__ = ("done", "events", "source", "told")
 
-    def __init__(self, source: str, events: Sequence[FleetEvent]) -> None:
+    def __init__(self, source: str, events: Sequence[FleetEvent], told: Callable[[], None] | None) -> None:
         self.source = source
         self.events = events
+        self.told = told
         self.done: Future[Sequence[Receipt]] = Future()
         self.done.set_running_or_notify_cancel()  # who goes away meanwhile cannot take it back
 
@@ -82,12 +83,15 @@ class Admission:
             self.lead()
         return ticket.done.result()
 
-    def submit(self, source: str, events: Sequence[FleetEvent]) -> tuple[Ticket, bool]:
+    def submit(
+        self, source: str, events: Sequence[FleetEvent], told: Callable[[], None] | None = None
+    ) -> tuple[Ticket, bool]:
         """Put a body into the queue; with True, whoever calls has to see to it that `lead` runs.
 
-        An empty queue takes any body, however large.  Raises Retryable (`busy`).
+        `told` is called when the body is done, once for all bodies of one commit that have the same; it should not
+        raise.  An empty queue takes any body, however large.  Raises Retryable (`busy`).
         """
-        ticket = Ticket(source, events)
+        ticket = Ticket(source, events, told)
         with self._lock:
             held, most = self._held[source], self._waiting_max // SHARE
             full = self._waiting and self._waiting + len(events) > self._waiting_max
@@ -124,6 +128,8 @@ class Admission:
                         self._held[one.source] -= len(one.events)
                         if not self._held[one.source]:
                             del self._held[one.source]
+                for told in {one.told for one in batch if one.told is not None}:
+                    told()
 
     def _next(self) -> list[Ticket]:
         """One body of each source in turn, up to a batch; empty: nothing waits, and the lead is given up."""
@@ -176,11 +182,11 @@ class Admission:
             at += len(ticket.events)
 
     def _count(self, made: Sequence[Receipt]) -> None:
-        for one in made:
-            key = (one.event.source, one.event.severity.value)
-            if not one.duplicate:
-                known = key in self.accepted or len(self.accepted) < COUNTED_MAX
-                self.accepted[key if known else (OTHER, key[1])] += 1
+        found = Counter((one.event.source, one.event.severity) for one in made if not one.duplicate)
+        for (source, severity), number in found.items():
+            key = (source, severity.value)
+            known = key in self.accepted or len(self.accepted) < COUNTED_MAX
+            self.accepted[key if known else (OTHER, key[1])] += number
 
     def _failed(self, batch: Sequence[Ticket], error: FleetError) -> None:
         self.refused[error.code] += len(batch)

@@ -8,8 +8,10 @@ about an outage.  Pressure comes first: a name that says both is about pressure,
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import lru_cache, wraps
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeVar
 
 from fleetwarden.domain.events import EventClass, Phase, Severity
 
@@ -63,6 +65,8 @@ _RESOLVED: Final = frozenset(
 )
 _SPLIT = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+")
 _TEXT_MAX = 512  # characters of a sentence that are looked at
+_KNOWN_MAX = 2048  # answers that are remembered of each question
+_KNOWN_LENGTH = 256  # characters of all its texts together
 _PRESSURE: Final = frozenset(
     {
         "disk",
@@ -132,6 +136,20 @@ _TEST = re.compile(r"^\W*test(?:[ _-]?(?:alert|notification|message|event))?\W*$
 _ALWAYS = frozenset({"watchdog", "deadmansswitch", "deadmanssnitch", "deadmanswitch", "infoinhibitor"})
 
 
+A = TypeVar("A")
+
+
+def _remembered(judge: Callable[..., A]) -> Callable[..., A]:
+    """The same answer for the same texts: what a sender calls things comes again and again, and asking is dear."""
+    known = lru_cache(maxsize=_KNOWN_MAX)(judge)
+
+    @wraps(judge)
+    def asked(*texts: str) -> A:
+        return known(*texts) if sum(map(len, texts)) <= _KNOWN_LENGTH else judge(*texts)
+
+    return asked
+
+
 def severity_of(word: object, default: Severity) -> Severity:
     """The severity that a sender's word means, whatever its case and white space; `default` for one that is unknown."""
     return _SEVERITIES.get(word.strip().lower(), default) if isinstance(word, str) else default
@@ -145,6 +163,7 @@ def phase_of(status: str) -> Phase:
     return Phase.RESOLVED if word in _RESOLVED else Phase.NOTE
 
 
+@_remembered
 def is_no_data(*texts: str) -> bool:
     """Whether it says that there was nothing to measure, which is not that something is down."""
     return any(_NO_DATA.search(text[:_TEXT_MAX]) for text in texts)
@@ -160,11 +179,13 @@ def _runs_out(low: str) -> bool:
     return "expir" in low or "renew" in low or "valid" in low
 
 
+@_remembered
 def is_test(*texts: str) -> bool:
     """Whether it is the message that a sender's test button sends."""
     return any(_TEST.search(text[:_TEXT_MAX]) for text in texts)
 
 
+@_remembered
 def class_of(name: str, *sentences: str) -> EventClass:
     """What an alert is about: by its name and, where that says nothing, by its sentences.
 

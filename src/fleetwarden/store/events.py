@@ -46,7 +46,7 @@ def _insert() -> Statement:
 def _stand() -> Statement:
     wanted = insert_rows(_A)
     new = {column.name: wanted.excluded[column.name] for column in _A.c if column.name != "alert"}
-    return Statement(wanted.on_conflict_do_update(index_elements=["alert"], set_=new).returning(_A.c.alert))
+    return Statement(wanted.on_conflict_do_update(index_elements=["alert"], set_=new))
 
 
 _INSERT, _STAND = _insert(), _stand()
@@ -207,16 +207,15 @@ class StoredEvents:
                 if one.closes is not None:
                     ended = min(now, events[at].ends_at or now)
                     session.later(_CLOSE, at_end=ended, by=numbers[at], of=_number(one.closes, numbers))
-                links = {"repeat_of": one.repeat_of, "closes": one.closes}
-                self._relink(
-                    numbers[at], {name: to for name, to in links.items() if to is not None and to < 0}, numbers
-                )
+                if one.repeat_of is not None and one.repeat_of < 0:
+                    self._relink(numbers[at], "repeat_of", one.repeat_of, numbers)
+                if one.closes is not None and one.closes < 0:
+                    self._relink(numbers[at], "closes", one.closes, numbers)
         return numbers, again
 
-    def _relink(self, seq: int, links: Mapping[str, int], numbers: Mapping[int, int]) -> None:
+    def _relink(self, seq: int, name: str, to: int, numbers: Mapping[int, int]) -> None:
         """Name by its number what was named by its place in the batch."""
-        for name, to in links.items():
-            self._session.later(_LINKS[name], link=_number(to, numbers), of=seq)
+        self._session.later(_LINKS[name], link=_number(to, numbers), of=seq)
 
     @staticmethod
     def _row(event: FleetEvent, one: Placed, now: Micros) -> tuple[int | str | None, ...]:
@@ -224,9 +223,9 @@ class StoredEvents:
             now,
             text("event.key", one.key),
             text("event.source", event.source),
-            event.severity.value,
-            event.phase.value,
-            event.class_.value,
+            event.severity,
+            event.phase,
+            event.class_,
             text("event.service", event.service or ""),
             document("event.body", event),
             now,
@@ -247,8 +246,8 @@ class StoredEvents:
                 text("alert.name", one.alert),
                 text("alert.service", one.service),
                 int(one.firing),
-                one.class_.value,
-                one.severity.value,
+                one.class_,
+                one.severity,
                 one.starts_at,
                 one.changed_at,
                 one.seen_at,

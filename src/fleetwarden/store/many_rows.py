@@ -52,7 +52,9 @@ class _Rows(FunctionElement[Any]):
 
 @compiles(_Rows, "sqlite")
 def _rows_sqlite(element: _Rows, compiler: SQLCompiler, **options: Any) -> str:
-    return f"json_each({compiler.process(element.clauses, **options)})"
+    """The limit, which is none, keeps SQLite from writing each row out anew for every column that is taken from it."""
+    given = compiler.process(element.clauses, **options)
+    return f"(SELECT value FROM json_each({given}) LIMIT -1 OFFSET 0)"  # noqa: S608 -- a parameter's name, ours
 
 
 @compiles(_Rows, "postgresql")
@@ -81,8 +83,9 @@ def _number_sqlite(element: _NumberOf, compiler: SQLCompiler, **options: Any) ->
 
 @compiles(_NumberOf, "postgresql")
 def _number_postgresql(element: _NumberOf, compiler: SQLCompiler, **options: Any) -> str:
+    """The sequence is looked up once, in a subquery, not for each row."""
     table, _ = (compiler.process(one, **options) for one in element.clauses)
-    return f"nextval(pg_get_serial_sequence({table}, 'seq'))"
+    return f"nextval((SELECT pg_get_serial_sequence({table}, 'seq')::regclass))"
 
 
 def _part(row: sa.ColumnElement[Any], place: int, kind: Any) -> sa.ColumnElement[Any]:

@@ -17,6 +17,7 @@ import fleetwarden
 from fleetwarden.domain.errors import FleetError
 from fleetwarden.web import page
 from fleetwarden.web.callers import caller_of
+from fleetwarden.web.event_desk import EventDesk
 from fleetwarden.web.guard import Guard
 from fleetwarden.web.openapi import document
 from fleetwarden.web.plane import BODY_LIMIT_BYTES, BODY_TIMEOUT_S, ServedPlane, Serving
@@ -103,9 +104,8 @@ def create_app(
         plane=served, on_shutdown=on_shutdown, body_limit_bytes=body_limit_bytes, body_timeout_s=body_timeout_s
     )
     app.state.sessions = Sessions(served.clock)
-    # First, since routes are tried in turn and this one is asked most.  A signature may stand for a token: it asks by
-    # itself.
-    app.include_router(events.router, prefix=PREFIX)
+    app.state.event_desk = EventDesk(served)
+    app.include_router(events.router, prefix=PREFIX)  # a signature may stand for a token: it asks by itself
     for router in API:
         app.include_router(router, prefix=PREFIX, dependencies=[Depends(caller_of)])
     app.include_router(outside.gates, prefix=PREFIX)  # a body may carry the token
@@ -115,7 +115,8 @@ def create_app(
     app.add_exception_handler(FleetError, answer_to_error)
     app.add_exception_handler(HTTPException, answer_to_http_exception)
     app.add_exception_handler(RequestValidationError, answer_to_invalid_parameter)
-    app.add_middleware(Guard)
+    app.add_middleware(events.EventsFirst, at=f"{PREFIX}/events")
+    app.add_middleware(Guard)  # the last one is the outermost
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:

@@ -175,7 +175,8 @@ async def body_of(request: Request, limit: int) -> bytes:
     if announced.isdecimal() and (len(announced) > 18 or int(announced) > limit):
         raise refusal
     try:
-        return await asyncio.wait_for(_collected(request, limit, refusal), limits.body_timeout_s)
+        async with asyncio.timeout(limits.body_timeout_s):
+            return await _collected(request, limit, refusal)
     except ClientDisconnect as error:
         raise Malformed("the caller went away before the body was there") from error
     except TimeoutError as error:

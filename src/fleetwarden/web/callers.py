@@ -38,5 +38,10 @@ def _known(plane: ServedPlane, secret: str) -> Caller:
     return plane.authenticate(secret)
 
 
+async def _served(request: Request) -> ServedPlane:
+    """The plane; a coroutine, since the framework hands every plain function to another thread."""
+    return plane_of(request)
+
+
 AnyCaller = Annotated[Caller, Depends(caller_of)]
-Plane = Annotated[ServedPlane, Depends(plane_of)]
+Plane = Annotated[ServedPlane, Depends(_served)]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import Any
 
-from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fleetwarden.web.problems import answer_to_unexpected
@@ -26,6 +25,7 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+_HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 
 
 class Guard:
@@ -60,9 +60,8 @@ class _Answering:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.begun = True
-            headers = MutableHeaders(scope=message)
-            for name, value in HEADERS.items():
-                headers.setdefault(name, value)
+            there = {name for name, _ in message["headers"]}
+            message["headers"] = [*message["headers"], *(one for one in _HEADERS if one[0] not in there)]
         elif self.bare and message["type"] == "http.response.body":
             message = {**message, "body": b""}
         await self._send(message)

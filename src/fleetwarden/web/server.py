@@ -26,6 +26,7 @@ from fleetwarden.web.application import create_app
 from fleetwarden.web.plane import ServedPlane
 from fleetwarden.web.proxy import BehindProxy
 from fleetwarden.web.unread import TakesTheRest
+from fleetwarden.web.wire import Wire
 
 __all__ = ["Beyond", "bind", "serve", "url_of"]
 
@@ -33,7 +34,6 @@ BACKLOG = 256
 CONCURRENT_MAX = 512  # connections; past it 503
 KEEP_ALIVE_S = 5
 DRAIN_S = 10
-HEADERS_MAX_BYTES = 64 * 1024
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -154,7 +154,7 @@ class _Server(uvicorn.Server):
             ssl_certfile=beyond.certificate,
             ssl_keyfile=beyond.key,
             loop="asyncio",
-            http="h11",  # bounds the size of a request's head, which the faster parser does not
+            http=Wire,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -165,7 +165,6 @@ class _Server(uvicorn.Server):
             limit_concurrency=CONCURRENT_MAX,
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=DRAIN_S,
-            h11_max_incomplete_event_size=HEADERS_MAX_BYTES,
         )
         try:
             config.load()  # reads the certificate: before anything is served

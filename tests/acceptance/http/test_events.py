@@ -190,3 +190,8 @@ def test_old_events_are_forgotten_after_their_days(world: World) -> None:
     world.clock.advance(2 * 86_400)
     world.plane.tick("event_keeping")
     assert world.client(Role.VIEWER).get("/events").json()["items"] == []
+
+
+@pytest.mark.parametrize("address", ["/events/", "/events/a/b", "/eventsa"])
+def test_an_address_beside_that_of_events_takes_none(world: World, address: str) -> None:
+    assert sending(world).post(address, json=group(alert())).status_code == 404

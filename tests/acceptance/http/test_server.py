@@ -96,10 +96,19 @@ def test_a_refusal_arrives_where_the_sender_closes_the_connection_too(served: Se
             assert asking.getresponse().status == (413 if token else 401)
 
 
+IN_CHUNKS = b"POST /login HTTP/1.1\r\nHost: x\r\nOrigin: http://x\r\nTransfer-Encoding: chunked\r\n"
 NO_REQUESTS = {
     "no HTTP": b"\x00\x01\x02\r\n\r\n",
     "no host": b"GET / HTTP/1.1\r\n\r\n",
     "a head without end": b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 200_000 + b"\r\n\r\n",
+    "an address without end": b"GET /" + b"y" * 400_000,
+    "a name without end": b"GET / HTTP/1.1\r\nHost: x\r\n" + b"y" * 400_000,
+    "headers without end": b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X: yyyyyyyyyy\r\n" * 10_000,
+    "two hosts": b"GET /livez HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n",
+    "a length beside chunks": IN_CHUNKS + b"Content-Length: 3\r\n\r\n0\r\n\r\n",
+    "a chunk's extension without end": IN_CHUNKS + b"\r\n1;y=" + b"y" * 400_000,
+    "lines after the body without end": IN_CHUNKS + b"\r\n0\r\n" + b"X: yyyyyyyyyy\r\n" * 10_000,
+    "a line after the body without end": IN_CHUNKS + b"\r\n0\r\nX: " + b"y" * 400_000,
     "a negative length": b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
     "chunks that are none": b"POST /login HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
 }

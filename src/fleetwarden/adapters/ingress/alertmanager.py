@@ -14,6 +14,7 @@ from fleetwarden.adapters.ingress.cleaning import (
     clean,
     fingerprint,
     first_text,
+    is_mapping,
     labels_of,
     names_alert,
     one_line,
@@ -39,11 +40,7 @@ def read(body: Mapping[str, Any], source: str = SOURCE) -> list[FleetEvent]:
     """One event for each alert that is an object."""
     left_out = body.get("truncatedAlerts")
     truncated = left_out if isinstance(left_out, int) and not isinstance(left_out, bool) and left_out > 0 else 0
-    return [
-        event_of(one, body, source, truncated=min(truncated, 2**31))
-        for one in body["alerts"]
-        if isinstance(one, Mapping)
-    ]
+    return [event_of(one, body, source, truncated=min(truncated, 2**31)) for one in body["alerts"] if is_mapping(one)]
 
 
 def event_of(alert: Mapping[str, Any], body: Mapping[str, Any], source: str, *, truncated: int = 0) -> FleetEvent:
@@ -52,8 +49,8 @@ def event_of(alert: Mapping[str, Any], body: Mapping[str, Any], source: str, *, 
     status = first_text(alert.get("status"), body.get("status")).lower() or "firing"
     resolved = status == "resolved"
     name = labels.get("alertname", "")
-    raw = alert.get("annotations") if isinstance(alert.get("annotations"), Mapping) else _NOTHING
-    assert isinstance(raw, Mapping)
+    given_notes = alert.get("annotations")
+    raw = given_notes if is_mapping(given_notes) else _NOTHING
     summary = one_line(raw.get("summary")) or one_line(raw.get("description")) or one_line(raw.get("message"))
     phase, class_ = Phase.RESOLVED if resolved else Phase.FIRING, class_of(name, summary, notes.get("description", ""))
     if phase is Phase.FIRING and (status != "firing" or is_test(name, summary) or is_no_data(name)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import msgspec
 
@@ -23,6 +23,7 @@ __all__ = [
     "clean",
     "fingerprint",
     "first_text",
+    "is_mapping",
     "json_text",
     "labels_of",
     "names_alert",
@@ -107,7 +108,7 @@ def first_text(*values: Any) -> str:
 
 def labels_of(given: Any) -> dict[str, str]:
     """A mapping of names to values as labels; what is named like a secret keeps its name only."""
-    if not isinstance(given, Mapping):
+    if not is_mapping(given):
         return {}
     found: dict[str, str] = {}
     pairs = list(given.items())
@@ -116,19 +117,28 @@ def labels_of(given: Any) -> dict[str, str]:
     for name, value in pairs:
         if len(found) >= LABELS_MAX:
             break
-        key = clean(name, NAME_MAX)
+        key = name if name in _NO_SECRET else clean(name, NAME_MAX)
         if not key or value is None:
             continue
-        found[key] = MASK if _named(key) and value not in ("", False) else clean(value)
+        named = _NAMES.get(key)
+        if (_named(key) if named is None else named) and value not in ("", False):
+            found[key] = MASK
+        else:
+            found[key] = value if type(value) is str and value in _NO_SECRET else clean(value)
     return found
 
 
 def names_alert(given: Any, labels: Mapping[str, str]) -> Any:
     """What tells an alert apart by its labels: the whole of them where `labels` is cut, with secrets masked."""
-    if not isinstance(given, Mapping):
+    if not is_mapping(given):
         return labels
     cut = len(given) > LABELS_MAX or any(isinstance(one, str) and len(one) > VALUE_MAX for one in given.values())
     return (without_secrets(given), labels) if cut else labels
+
+
+def is_mapping(value: Any) -> TypeGuard[Mapping[str, Any]]:
+    """Whether it has fields.  What a body is decoded into is asked for first: the general question is dear."""
+    return type(value) is dict or isinstance(value, Mapping)
 
 
 def _named(name: str) -> bool:

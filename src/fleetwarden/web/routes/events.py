@@ -1,35 +1,32 @@
 """Events that monitoring systems send: the whole body, read once, answered after the commit.
 
-The sender's turn is short: its body is read here, judged on a thread of the few that are for events alone, and waits in
-the queue without holding any thread, so that a flood of alerts keeps nobody else from the API.
+The sender's turn is short: its body is read here, judged on one of the few threads that are for events alone, and waits
+in the queue without holding any thread, so that a flood of alerts keeps nobody else from the API.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter
 from typing import Annotated, Any, Final
 
 import anyio.to_thread
-from anyio import CapacityLimiter
 from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel
 from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fleetwarden.app.event_views import Delivery, taken_view
-from fleetwarden.app.identity import Caller
-from fleetwarden.domain.errors import Retryable
+from fleetwarden.domain.errors import FleetError
 from fleetwarden.web.addresses import NAME_PATTERN
 from fleetwarden.web.answers import answer
 from fleetwarden.web.bodies import body_of
 from fleetwarden.web.callers import Plane, caller_by
-from fleetwarden.web.plane import ServedPlane
+from fleetwarden.web.event_desk import TOGETHER_BYTES, EventDesk
+from fleetwarden.web.plane import ServedPlane, plane_of
+from fleetwarden.web.problems import answer_to_error
 from fleetwarden.web.queries import hint_from, hint_parameter
 
-__all__ = ["Taken", "TakenEvent", "router"]
+__all__ = ["EventsFirst", "Taken", "TakenEvent", "router"]
 
-THREADS: Final = 4  # that judge bodies
-SENDING_MAX: Final = 128  # requests of one sender at once
 SMALL_BYTES: Final = 64 * 1024  # a larger body is not read before its sender is known
 router = APIRouter(tags=["events"])
 
@@ -66,6 +63,39 @@ ANY_BODY: Final[dict[str, Any]] = {
 Named = Annotated[str, Path(json_schema_extra={"pattern": NAME_PATTERN})]
 
 
+class EventsFirst:
+    """ASGI middleware: bodies of events go past the framework's routing, which takes longer than all that follows.
+
+    `at` is where they are sent, `at` itself or `at/{source}`.  The routes below say the same to the API's description.
+    """
+
+    def __init__(self, app: ASGIApp, at: str) -> None:
+        self._app = app
+        self._at = at
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        name = self._named(scope)
+        if name is None:
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        try:
+            made = await _taken(request, plane_of(request), name)
+        except FleetError as error:
+            made = answer_to_error(request, error)
+        await made(scope, receive, send)
+
+    def _named(self, scope: Scope) -> str | None:
+        """The source that the address names; None for what is no body of events."""
+        if scope["type"] != "http" or scope["method"] != "POST" or not scope["path"].startswith(self._at):
+            return None
+        rest: str = scope["path"][len(self._at) :]
+        if not rest:
+            return ""
+        return rest[1:] if rest[0] == "/" and len(rest) > 1 and "/" not in rest[1:] else None
+
+
 @router.post("/events", status_code=202, response_model=Taken, openapi_extra=ANY_BODY)
 async def take_events(request: Request, plane: Plane) -> Response:
     """Take a body of events (role ingest); the kind of sender is told by its content, or by `?source=`."""
@@ -79,46 +109,24 @@ async def take_events_of(request: Request, plane: Plane, source: Named) -> Respo
 
 
 async def _taken(request: Request, plane: ServedPlane, name: str) -> Response:
-    state = request.app.state
-    if not hasattr(state, "events_limiter"):
-        state.events_limiter, state.events_sending = CapacityLimiter(THREADS), Counter()
-    limiter: CapacityLimiter = state.events_limiter
-    sending: Counter[str] = state.events_sending
+    desk = request.app.state.event_desk
+    assert isinstance(desk, EventDesk)
     given = request.headers.get("authorization", "")
     signed = plane.events.signs(name)
     if not signed and not given:
         caller_by(plane, "")  # says so, before anything is read
-    sender = f"{name} {'' if signed else given}"
-    if sending[sender] >= SENDING_MAX:
-        raise Retryable(f"{SENDING_MAX} requests of this sender are in work", code="busy", hint="send it again")
-    sending[sender] += 1
-    try:
-        return await _kept(request, plane, name, given, limiter, signed=signed)
-    finally:
-        sending[sender] -= 1
-        if not sending[sender]:
-            del sending[sender]
-
-
-async def _kept(
-    request: Request, plane: ServedPlane, name: str, given: str, limiter: CapacityLimiter, *, signed: bool
-) -> Response:
-    def caller() -> Caller:
-        return caller_by(plane, given)
-
-    announced = request.headers.get("content-length", "")
-    small = announced.isdecimal() and len(announced) < 9 and int(announced) <= SMALL_BYTES
-    if not signed and not small:
-        await anyio.to_thread.run_sync(caller, limiter=limiter)
-    body = await body_of(request, plane.events.body_bytes_max)
-    delivery = Delivery(
-        body=body,
-        content_type=request.headers.get("content-type", "application/json"),
-        name=name,
-        hint=hint_from(request),
-        headers=dict(request.headers.items()),
-    )
-    ticket, leads = await anyio.to_thread.run_sync(plane.events.submit, caller, delivery, limiter=limiter)
-    if leads:
-        request.app.state.events_lead = asyncio.get_running_loop().run_in_executor(None, plane.events.admission.lead)
-    return answer(taken_view(await asyncio.wrap_future(ticket.done)), status=202)
+    with desk.sender(f"{name} {'' if signed else given}"):
+        announced = request.headers.get("content-length", "")
+        small = announced.isdecimal() and len(announced) < 9 and int(announced) <= SMALL_BYTES
+        if not signed and not small:
+            await anyio.to_thread.run_sync(caller_by, plane, given, limiter=desk.limiter)
+        body = await body_of(request, plane.events.body_bytes_max)
+        delivery = Delivery(
+            body=body,
+            content_type=request.headers.get("content-type", "application/json"),
+            name=name,
+            hint=hint_from(request),
+            headers=dict(request.headers.items()) if signed else {},
+        )
+        keep = desk.kept if len(body) <= TOGETHER_BYTES else desk.kept_alone
+        return answer(taken_view(await keep(given, delivery)), status=202)
