@@ -34,6 +34,7 @@ from fleetwarden.app.listing import Lists
 from fleetwarden.app.metrics import Metrics
 from fleetwarden.app.neighbours import neighbours_of
 from fleetwarden.app.offline import Offline, configuration_of, evidence_age_s
+from fleetwarden.app.onlooking import OBSERVATION, Onlooking
 from fleetwarden.app.planning import Planning
 from fleetwarden.app.proposing import Proposing
 from fleetwarden.app.remedies import Remedies
@@ -83,7 +84,6 @@ from fleetwarden.store.opening import require_capabilities
 __all__ = ["Offline", "Plane", "configuration_of"]
 
 log = structlog.get_logger(__name__)
-OBSERVATION = "observation"
 
 
 class Plane:
@@ -294,35 +294,33 @@ class Plane:
             every.append(
                 Subscription(name=HOST_OBSERVER, interval_s=look_every_s, run=lambda _: publisher.run(), leased=False)
             )
-        every += self.autoscaling.subscriptions(lambda: self._ending or self.stopping.pausing())
+        every += self.autoscaling.subscriptions(self._pausing)
         if settings.fleet_reconciler:
             interval = settings.fleet_reconciler_interval
             every.append(Subscription(name=RECONCILER, interval_s=interval, run=self._reconcile))
             every.append(Subscription(name=PUSH, interval_s=1.0, run=self._pushed, leased=False, vital=False))
         elif self.neighbours is None:
-            interval = settings.fleet_reconciler_interval
-            every.append(Subscription(name=OBSERVATION, interval_s=interval, run=self._observe, leased=False))
+            onlooking = Onlooking(
+                self.configuration, self.sightings, self.reconciler, looked=self._looked, pausing=self._pausing
+            )
+            every += onlooking.subscriptions(settings.fleet_reconciler_interval)
         return every
+
+    def _pausing(self) -> bool:
+        return self._ending or self.stopping.pausing()
 
     def _looked(self, services: Sequence[Service], look: Look) -> None:
         """Health rests on looks also where another plane leads."""
         self.supervision.looked(look, self.sightings.asked(services))
 
-    def _observe(self, _: LeaseFence | None) -> int:
-        """Where no reconciler looks: for people to see, and so that health is known."""
-        services = list(self.configuration.current().last_good_fleet.services.values())
-        look = self.sightings.look(services)
-        self._looked(services, look)
-        return len(look.seen)
-
     def _pushed(self, _: LeaseFence | None) -> int:
         assert self.push is not None
-        self.reconciler.paused = self._ending or self.stopping.pausing()
+        self.reconciler.paused = self._pausing()
         return self.push.run()
 
     def _reconcile(self, fence: LeaseFence | None) -> object:
         assert fence is not None
-        self.reconciler.paused = self._ending or self.stopping.pausing()
+        self.reconciler.paused = self._pausing()
         if self.neighbours is not None:
             self.neighbours.configuration.learn()
         return self.reconciler.run(fence)

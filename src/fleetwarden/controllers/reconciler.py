@@ -176,6 +176,15 @@ class Reconciler:
         report = self._report(look.at, services, done, drained, expired, configuration, unready, envelopes)
         return self._keep(report)
 
+    def drain(self, fence: LeaseFence) -> int:
+        """Make grants into work and nothing else, for a plane that reconciles nothing: what a person has said yes to is
+        carried out there as well.  Returns how many were new.  Raises Fenced, StoreUnavailable.
+        """
+        services = list(self._configuration.current().last_good_fleet.services.values())
+        unready = _unready(services, self._supervision.envelopes())
+        known = {one.name: one.substrate for one in services}
+        return self._desk.drain(self._actions_max, fence, lambda target: unready.get(known.get(target, "")))
+
     def plan(self) -> Plan:
         """What a whole pass would do now: the same code, every transaction taken back.  Raises StoreUnavailable.
 
