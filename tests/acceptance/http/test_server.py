@@ -104,6 +104,7 @@ NO_REQUESTS = {
     "an address without end": b"GET /" + b"y" * 400_000,
     "a name without end": b"GET / HTTP/1.1\r\nHost: x\r\n" + b"y" * 400_000,
     "headers without end": b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X: yyyyyyyyyy\r\n" * 10_000,
+    "a method that HTTP does not know": b"NONE / HTTP/1.1\r\nHost: x\r\n\r\n",
     "two hosts": b"GET /livez HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n",
     "a length beside chunks": IN_CHUNKS + b"Content-Length: 3\r\n\r\n0\r\n\r\n",
     "a chunk's extension without end": IN_CHUNKS + b"\r\n1;y=" + b"y" * 400_000,
