@@ -140,15 +140,21 @@ class PlaybookSteps:
             case StepKind.WAIT:
                 return Outcome(word="waited", detail={"wait_s": step.wait_s}, wait_s=step.wait_s)
 
-    def _now(self, doing: Doing) -> tuple[Configuration, Service | None, ObservedService | None]:
+    def well(self, name: str) -> str | None:
+        """Why nothing is needed of that service by what is seen now, or None."""
+        _, service, seen = self._now(name)
+        need = None if service is None else converge(service, seen)
+        return need.reason if isinstance(need, Rest) and need.code in _AT_REST else None
+
+    def _now(self, name: str) -> tuple[Configuration, Service | None, ObservedService | None]:
         files = self._configuration.current()
         configuration = self._store.read(lambda tx: as_asked(tx, files))
-        service = configuration.fleet.services.get(doing.service)
+        service = configuration.fleet.services.get(name)
         return configuration, service, None if service is None else self._sightings.look_at(service)
 
     def _needs(self, doing: Doing) -> tuple[Need, Service, ObservedService] | Outcome | Wait | End:
         """What the service needs by what is seen now; an end where nothing is to be done about it."""
-        configuration, service, seen = self._now(doing)
+        configuration, service, seen = self._now(doing.service)
         if service is None:
             if configuration.fleet.error or doing.service in configuration.fleet.rejected:
                 return Wait(seconds=POLL_S, reason=f"{doing.service} cannot be read from the registry now")
@@ -268,7 +274,7 @@ class PlaybookSteps:
         return Outcome(word="told", write=write)
 
     def _escalate(self, doing: Doing, step: PlaybookStep) -> Outcome | End:
-        configuration, service, seen = self._now(doing)
+        configuration, service, seen = self._now(doing.service)
         if service is None:
             return End(status="left_alone", reason=f"{doing.service} is no longer in the registry")
         reason = step.text or _why(doing)

@@ -160,6 +160,8 @@ class Triage:
             return End(status="resolved", reason="it ended before anything was done")
         now, options = self._store.read(lambda tx: tx.now()), self._configuration.current().policy.options
         if not asked and event.event.class_ is EventClass.DOWN and now - event.at > options.event_max_age_s * SECOND:
+            if (well := self._steps.well(event.event.service or "")) is not None:
+                return End(status="recovered", reason=f"too old to act on, and well by now: {well}")
             return End(status="too_old", reason="too old to act on by now: people are told")
         if now - event.at > RUN_MAX:
             return End(status="failed", reason="it did not end within a day")

@@ -256,6 +256,19 @@ def test_a_freeze_is_waited_out_and_an_old_event_is_only_told(ward: Ward) -> Non
     assert ward.bench.calls() == 0
 
 
+@pytest.mark.req("POL-12", "PLB-1")
+def test_an_event_that_grew_too_old_while_its_service_recovered_is_told_to_nobody(ward: Ward) -> None:
+    ward.bench.substrate.crash("shop", 0)
+    ward.bench.store.transact("freeze", lambda tx: tx.freezes.add(owner="ada", reason="lunch", until=None))
+    seq = ward.told()
+    ward.step()
+    ward.bench.substrate.revive("shop", 0)
+    ward.bench.policy(dataclasses.replace(a_policy(), options=Options(event_max_age_s=-1)))
+    ward.step()
+    assert ward.event(seq).remediation_status == "recovered"
+    assert not any("too old" in one for one in ward.bench.notices())
+
+
 @pytest.mark.req("RUN-2", "PLB-1")
 def test_a_step_that_somebody_else_took_over_meanwhile_asks_for_nothing(
     ward: Ward, monkeypatch: pytest.MonkeyPatch
@@ -296,6 +309,7 @@ def test_in_a_storm_what_is_told_of_an_event_is_no_page_of_its_own(ward: Ward, g
         storms = Storms(open={group: one} if stormy else {})
         ward.bench.store.transact("storms", lambda tx: tx.facts.put(FACT, storms.document()))
         ward.bench.policy(dataclasses.replace(a_policy(), options=Options(event_max_age_s=900)))
+        ward.bench.substrate.crash("shop", 0)
         told = ward.told(class_=EventClass.NONE, fingerprint=f"notify {stormy}")
         ward.step()
         old = ward.told(fingerprint=f"old {stormy}")
