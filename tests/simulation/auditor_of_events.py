@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from itertools import takewhile
 from typing import Any
 
 __all__ = ["EventsAuditor"]
@@ -160,7 +161,8 @@ class EventsAuditor:
         outages = self._outages(row["service"], at - FLAPPING_WINDOW_S * SECOND)
         if row["class"] == "pressure":
             return "resource_pressure"
-        if row["class"] == "flapping" or (row["class"] == "down" and len(outages) >= FLAPPING_FROM):
+        times = {one["at"] for one in outages}  # what one body tells of a service is one outage
+        if row["class"] == "flapping" or (row["class"] == "down" and len(times) >= FLAPPING_FROM):
             return "service_flapping"
         return "service_down" if row["class"] == "down" else "tell"
 
@@ -202,10 +204,12 @@ class EventsAuditor:
 
     def _judge_gap(self, name: str, service: str) -> None:
         """The failure itself is put before a person once nothing has healed several outages in a row."""
-        known = sorted(self._outages(service, 0), key=lambda one: (one["at"], one["seq"]))[-GAP_FROM:]
-        healed = [f"E-{one['seq']}" for one in known if one["remediation_status"] in HEALED]
-        if healed or len(known) < GAP_FROM:
-            self._find(f"{name} says that {service} is never healed, there are {len(known)}, healed: {healed}")
+        newest = sorted(self._outages(service, 0), key=lambda one: (one["at"], one["seq"]), reverse=True)
+        ill = list(takewhile(lambda one: one["remediation_status"] not in HEALED, newest))
+        times = {one["at"] for one in ill if one["severity"] in GRAVE}
+        if len(times) < GAP_FROM:
+            healed = f", before them E-{newest[len(ill)]['seq']} was healed" if len(ill) < len(newest) else ""
+            self._find(f"{name} says that {service} is never healed, there are {len(times)} outages{healed}")
 
     def _outages(self, service: str, since: int) -> list[dict[str, Any]]:
         """What began an outage of it, and came in time."""
