@@ -15,7 +15,7 @@ from tests.policy_model.comparing import compare
 from tests.policy_model.worlds import CASES_A_WORLD
 
 FULL = os.environ.get("FLEETWARDEN_TEST_DEPTH", "quick") == "full"
-CASES = 200_000 if FULL else 5_200
+CASES = 60_000 if FULL else 5_200
 BLOCKS = 8  # that run side by side
 VERDICTS = {"allow ok", "allow_notify ok", "queue_approval tier", "queue_approval blast", "queue_approval window"}
 VERDICTS |= {"queue_approval min_healthy", "deny structure", "deny freeze", "deny tier", "deny rate", "deny storm"}

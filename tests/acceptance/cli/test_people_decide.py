@@ -117,8 +117,8 @@ def test_a_fleet_can_be_frozen_before_its_first_plane_and_by_a_file(world: World
 
 @pytest.mark.req("POL-12")
 def test_a_freeze_of_what_does_not_exist_freezes_nothing_and_one_of_a_service_just_that(world: World) -> None:
-    for scope, code in (("--group", 1), ("--kind", 2)):
-        refused = world.run("freeze", "on", scope, "nowhere")
+    for scope, name, code in (("--group", "nowhere", 1), ("--kind", "restart_servce", 2)):
+        refused = world.run("freeze", "on", scope, name)
         assert (refused.code, "nothing was frozen" in refused.err) == (code, True), refused
     both = world.run("freeze", "on", "--kind", "stop_service", "--service", "web")
     assert (both.code, "a freeze is of one thing" in both.err) == (2, True), both

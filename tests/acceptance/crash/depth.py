@@ -6,9 +6,10 @@ import os
 
 import pytest
 
-__all__ = ["FULL", "KINDS", "ON_BOTH", "ON_BOTH_IN_FULL", "full_only", "on"]
+__all__ = ["FULL", "KINDS", "ON_BOTH", "ON_BOTH_IN_FULL", "TWICE", "full_only", "on"]
 
 FULL = os.environ.get("FLEETWARDEN_TEST_DEPTH") == "full"
+TWICE = os.environ.get("FLEETWARDEN_CRASH_DATABASES") == "both"  # every death of the matrix on each database
 KINDS = ("sqlite", "postgresql")
 
 

@@ -2,7 +2,8 @@
 
 Every story of `scenarios` is told once without a kill (which shows that all its steps are known here) and once for each
 step and each side of it.  The quick depth dies at every step at least once, on alternating databases; the full depth
-dies in every story at every step on both, and at every later passing of a step, too.
+dies in every story at every step, on alternating databases as well (FLEETWARDEN_CRASH_DATABASES=both: on each), and at
+every later passing of a step, too.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.acceptance.crash.audit import gather
-from tests.acceptance.crash.depth import FULL, KINDS, full_only, on
+from tests.acceptance.crash.depth import FULL, KINDS, TWICE, full_only, on
 from tests.acceptance.crash.judging import checked
 from tests.acceptance.crash.scenarios import ANYWHERE, SCENARIOS, Scenario, stage
 from tests.acceptance.crash.world import World
@@ -41,6 +42,12 @@ def at_every_step() -> Iterator[Case]:
                     yield Case(scenario, f"{step}.{side}#1", database)
 
 
+def at_every_step_once() -> list[Case]:
+    """In every story at every step: before one step on one database and after it on the other, then the other way."""
+    cases = [case for case in at_every_step() if case.database == KINDS[0]]
+    return [case._replace(database=KINDS[(number + number // 2) % 2]) for number, case in enumerate(cases)]
+
+
 def at_each_step_once() -> list[Case]:
     """Each kill point once, in the scenario that has had the fewest so far, on alternating databases."""
     chosen: list[Case] = []
@@ -54,6 +61,12 @@ def at_each_step_once() -> list[Case]:
         deaths[scenario.name] += 1
         chosen.append(Case(scenario, kill, KINDS[number % 2]))
     return chosen
+
+
+def cases_of_this_depth() -> list[Case]:
+    if not FULL:
+        return at_each_step_once()
+    return list(at_every_step()) if TWICE else at_every_step_once()
 
 
 def parameters(cases: list[Case]) -> list[object]:
@@ -82,7 +95,7 @@ def on_databases() -> list[object]:
 
 
 @PROMISES
-@pytest.mark.parametrize("case", parameters(list(at_every_step()) if FULL else at_each_step_once()))
+@pytest.mark.parametrize("case", parameters(cases_of_this_depth()))
 def test_a_plane_that_is_killed_at_a_step_loses_and_doubles_nothing(
     case: Case, make_world: Callable[..., World]
 ) -> None:
@@ -134,3 +147,14 @@ def test_the_quick_depth_dies_at_every_step_and_on_both_databases() -> None:
     assert {case.kill for case in chosen} == {case.kill for case in at_every_step()}
     assert {case.database for case in chosen} == set(KINDS)
     assert {case.scenario.name for case in chosen} == {scenario.name for scenario in SCENARIOS}
+
+
+def test_the_full_depth_dies_in_every_story_at_every_step_and_in_each_on_both_databases() -> None:
+    chosen = at_every_step_once()
+    assert {(one.scenario.name, one.kill) for one in chosen} == {
+        (one.scenario.name, one.kill) for one in at_every_step()
+    }
+    for side in (".before#1", ".after#1"):
+        for scenario in SCENARIOS:
+            databases = [one.database for one in chosen if one.scenario is scenario and one.kill.endswith(side)]
+            assert len(databases) < 2 or set(databases) == set(KINDS)
