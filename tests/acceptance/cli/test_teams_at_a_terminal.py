@@ -19,9 +19,11 @@ def configure(world: World, page: str) -> None:
     found = re.findall(r"^( +)# (\S+)\n((?:\1.*\n)+)", text, re.MULTILINE)
     files = {name: "".join(line[len(indent) :] for line in body.splitlines(True)) for indent, name, body in found}
     assert {"fleet.yml", "policy.yml"} <= set(files), page
+    if ".env" in files:  # as the page says it, but where this world looks for its data
+        kept = re.sub(r"^FLEET_DATA_DIR=.*\n", "", files[".env"], flags=re.MULTILINE)
+        files[".env"] = f"{kept}FLEET_DATA_DIR=data\nFLEET_HTTP_PORT=0\n"
     for name, body in files.items():
-        extra = "FLEET_DATA_DIR=data\nFLEET_HTTP_PORT=0\n" if name == ".env" else ""
-        world.write(name, body + extra)
+        world.write(name, body)
 
 
 def tokens(world: World, text: str) -> dict[str, str]:
