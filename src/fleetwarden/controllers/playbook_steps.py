@@ -25,6 +25,7 @@ from fleetwarden.domain.events import StoredEvent
 from fleetwarden.domain.fleet import Mode, ObservedService, Service
 from fleetwarden.domain.identifiers import JsonValue, parse_id, rfc3339
 from fleetwarden.domain.lifecycles import OPEN_RECORDS, OutboxState
+from fleetwarden.domain.outside import LASTING
 from fleetwarden.domain.playbooks import End, PlaybookStep, StepKind
 from fleetwarden.ports.configuration import Configuration, ConfigurationSource
 from fleetwarden.ports.stores import Store, Tx
@@ -37,7 +38,6 @@ ACT_POLL_S = 1.0
 WATCH_POLL_S = 15.0
 REPLACED_MAX = 100  # watches that took each other's place: a chain of them ends
 _AT_REST = frozenset({"as_declared", "follows_load", "scaled_to_zero", "count_not_ours"})
-_LASTING = frozenset({"freeze", "storm"})  # denials that end by themselves: waited for, within the event's age
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,7 +223,7 @@ class PlaybookSteps:
             if held is not None:
                 return Wait(seconds=POLL_S, reason=held.reason)
             ruling = rule_on(tx, configuration, file, request)
-            if ruling.verdict is Verdict.DENY and ruling.code in _LASTING:
+            if ruling.verdict is Verdict.DENY and ruling.code in LASTING:
                 return Wait(seconds=2 * POLL_S, reason=ruling.reason)
             return None
 

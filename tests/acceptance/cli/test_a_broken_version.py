@@ -113,7 +113,7 @@ def test_a_rollback_that_policy_asks_about_waits_and_people_are_told(broken: Bro
     eventually(lambda: broken.asked("rollback_service"))
     [waiting] = [one for one in world.json("approvals", "list")["items"] if one["kind"] == "rollback_service"]
     assert (waiting["status"], "1.0" not in broken.running()) == ("pending", True)
-    assert "2.0" in world.run("journal", "list").out
+    eventually(lambda: f"rollback of web to 1.0 waits for approval {waiting['short_id']}" in world.run("journal").out)
     granted = world.run("approvals", "grant", waiting["short_id"], "--reason", "looked")
     assert granted.code == 0, granted
     eventually(lambda: broken.running() == ["1.0"] and len(world.pids("web")) == 2)
