@@ -19,6 +19,7 @@ SECOND = 1_000_000
 TRIAGE = "fleet_event_triage"
 FLAPPING_WINDOW_S = 1800
 FLAPPING_FROM = 3
+SAME_WITHIN_S = 300  # of an end: until then what began before it is a delivery that it overtook
 GAP_FROM = 3  # outages in a row that nothing healed
 HEALED = ("succeeded", "recovered", "resolved")
 GRAVE = ("critical", "error")
@@ -98,7 +99,7 @@ class EventsAuditor:
         statement = _statement(row)
         if row["repeats"] or row["remediation_status"] or json.loads(row["remediation_log"]):
             self._find(f"{name} begins with a past")
-        if statement[2] is not None and statement in self._stored:
+        if statement[2] is not None and statement in self._stored and not self._goes_on(statement, row):
             self._find(f"{name} is E-{self._stored[statement]} once more: {statement}")
         if not self._sent[statement]:
             self._find(f"{name} says {statement}, which nobody sent")
@@ -106,6 +107,14 @@ class EventsAuditor:
             self._find(f"{name} is about {row['service'] or 'nothing'}, its sender meant {self._meant[statement]!r}")
         self._stored[statement] = row["seq"]
         self._born.append(row["seq"])
+
+    def _goes_on(self, statement: Statement, row: Mapping[str, Any]) -> bool:
+        """Whether it is true a second time: what had ended is told again long after its end, or that ends."""
+        alert, phase, begun = statement
+        other = self._stored.get((alert, "resolved" if phase == "firing" else "firing", begun), 0)
+        if other < self._stored[statement]:
+            return False
+        return phase == "resolved" or row["at"] - self.rows[other]["at"] > SAME_WITHIN_S * SECOND
 
     def on_work(self, row: Mapping[str, Any]) -> None:
         if row["kind"] == TRIAGE:
