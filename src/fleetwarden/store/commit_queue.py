@@ -32,7 +32,7 @@ class Job:
         self.error: BaseException | None = None
         self.releases: Sequence[Callable[[], None]] = ()
         self.spent_s = 0.0
-        self.answered: threading.Event | None = None  # only for those that wait
+        self.answered: threading.Lock | None = None  # held until its group is over; only for those that wait
 
 
 class CommitQueue:
@@ -65,7 +65,7 @@ class CommitQueue:
             self._run_group([job])
         else:
             assert job.answered is not None
-            job.answered.wait()
+            job.answered.acquire()
 
     def close(self) -> None:
         """Take no more jobs, finish those that wait, and return when the connection is free for good."""
@@ -80,7 +80,8 @@ class CommitQueue:
     def _enqueue(self, job: Job) -> None:
         if len(self._waiting) >= WAITING_MAX:
             raise StoreUnavailable(f"{WAITING_MAX} transactions wait for the database already")
-        job.answered = threading.Event()
+        job.answered = threading.Lock()  # a bare lock: an event costs several times as much to make, set and wait for
+        job.answered.acquire()
         self._waiting.append(job)
         if self._writer is None:
             self._writer = threading.Thread(target=self._write, name="store-writer", daemon=True)
@@ -109,7 +110,7 @@ class CommitQueue:
             finally:
                 for job in group:
                     if job.answered is not None:
-                        job.answered.set()
+                        job.answered.release()
             if not self._waiting:
                 self._rest()
         finally:
