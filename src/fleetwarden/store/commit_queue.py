@@ -9,6 +9,7 @@ A job is answered once its group is over, never before.
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -96,6 +97,7 @@ class CommitQueue:
                 self._busy = True
                 group = [self._waiting.popleft() for _ in range(min(GROUP_MAX, len(self._waiting)))]
             self._run_group(group)
+            time.sleep(0)  # no waiting, only a turn for those just answered: who comes back now is in the next group
 
     def _run_group(self, group: Sequence[Job]) -> None:
         """Run them, answer them, then tidy up if nobody waits; whatever happens, the connection is free after."""

@@ -113,14 +113,13 @@ class PostgresqlSession(Session):
         return list(texts)
 
     def _run(self, statement: Statement, values: dict[str, Any]) -> list[Row]:
-        sql = statement.postgresql
-        return self._ask(sql.text.encode(), sql.values(values))
+        return self._ask(statement.postgresql_bytes, statement.postgresql.values(values))
 
     def _run_many(self, statement: Statement, values: Sequence[dict[str, Any]]) -> None:
         sql = statement.postgresql
         try:
             with self._connection.cursor() as cursor:
-                cursor.executemany(sql.text.encode(), [sql.values(one) for one in values])
+                cursor.executemany(statement.postgresql_bytes, [sql.values(one) for one in values])
         except psycopg.Error as error:
             self.fault = translated(error, self._where)
             raise self.fault from error

@@ -68,6 +68,11 @@ class Statement:
     def postgresql(self) -> Sql:
         return self._compiled(POSTGRESQL)
 
+    @cached_property
+    def postgresql_bytes(self) -> bytes:
+        """Its text as psycopg takes it: one object, so that looking it up among what is prepared is quick."""
+        return self.postgresql.text.encode()
+
     def _compiled(self, dialect: sa.Dialect) -> Sql:
         assert isinstance(self._core, sa.ClauseElement)
         compiled = self._core.compile(dialect=dialect)

@@ -8,8 +8,7 @@ up by the database and run again.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from fleetwarden.domain.errors import Refused
@@ -151,11 +150,12 @@ class Nesting:
                 hint="use the tx that was handed in, or register the second one with tx.after_commit",
             )
 
-    @contextmanager
-    def inside(self) -> Iterator[None]:
-        """While a transaction's function runs on this thread."""
+    def inside(self) -> Nesting:
+        """While a transaction's function runs on this thread: `with nesting.inside()`."""
+        return self
+
+    def __enter__(self) -> None:
         self._here.inside = True
-        try:
-            yield
-        finally:
-            self._here.inside = False
+
+    def __exit__(self, *_: object) -> None:
+        self._here.inside = False
