@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -12,8 +13,10 @@ import pytest
 from fleetwarden.app.administration import Administration
 from fleetwarden.app.identity import local_admin
 from fleetwarden.controllers.executor import CADENCE as EXECUTOR
+from fleetwarden.controllers.gate import Answer
 from fleetwarden.controllers.loop import Loop, Subscription
-from fleetwarden.domain.actions import Outcome, Tier
+from fleetwarden.domain.actions import ActionRequest, Evidence, Outcome, Tier
+from fleetwarden.domain.lifecycles import OutboxState
 from fleetwarden.testing import a_fleet, a_policy, a_service
 from tests.contract.pipeline.conftest import Bench
 
@@ -63,6 +66,60 @@ def test_grants_carried_out_side_by_side_cannot_overrun_the_blast_radius(bench: 
         thread.join()
     assert len(threads) == 4
     assert bench.calls() == 1
+
+
+def _many_restarts(bench: Bench, count: int) -> list[str]:
+    names = [f"s{number:02}" for number in range(count)]
+    bench.files.declare(
+        fleet=a_fleet(*[a_service(name) for name in names]), policy=a_policy(rate=(9, 3600), blast=(100, 3600))
+    )
+    for name in names:
+        bench.substrate.boot(name, 1)
+    return names
+
+
+def _restart(bench: Bench, name: str) -> None:
+    request = ActionRequest(
+        kind="restart_service", target=name, source="api", requested_by="eve", key=f"key-{name}", evidence=Evidence()
+    )
+    assert bench.gate.admit([request], fence=None)[0].answer is Answer.PREPARED
+
+
+@pytest.mark.req("PRO-1")
+def test_whoever_frees_the_last_place_wakes_the_executor_for_those_that_found_none(bench: Bench) -> None:
+    begun: list[Callable[[], None]] = []
+    bench.executor._runner = begun.append
+    for name in _many_restarts(bench, 9):
+        _restart(bench, name)
+    fence, wake = bench.fence(EXECUTOR), bench.wakes.event(EXECUTOR)
+    assert (bench.executor.run_prepared(fence), bench.executor.run_prepared(fence)) == (8, 0)
+    wake.clear()
+    begun.pop()()
+    assert wake.is_set()
+    assert bench.executor.run_prepared(fence) == 1
+    for job in begun:
+        job()
+    assert {one.state for one in bench.records()} == {OutboxState.SUCCEEDED}
+    assert bench.calls() == 9
+
+
+@pytest.mark.req("PRO-1")
+def test_eight_callers_that_all_drive_the_executor_call_every_record_once(bench: Bench) -> None:
+    names = _many_restarts(bench, 24)
+    fence, wake = bench.fence(EXECUTOR), bench.wakes.event(EXECUTOR)
+
+    def act(some: list[str]) -> None:
+        for name in some:
+            _restart(bench, name)
+            bench.executor.run_prepared(fence)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(act, [names[first::8] for first in range(8)]))
+    while wake.is_set():  # as the loop does: a pass takes at most eight, and what it left has woken it
+        wake.clear()
+        bench.executor.run_prepared(fence)
+    assert {one.state for one in bench.records()} == {OutboxState.SUCCEEDED}
+    assert sorted(one.target for one in bench.substrate.log if one.what == "called") == names
 
 
 @pytest.mark.req("POL-12", "PRO-1")
