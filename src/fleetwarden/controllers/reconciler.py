@@ -49,7 +49,7 @@ INTENT_CODES = {
 }
 
 
-class Standing(Record):
+class Standing(Record, gc=False):
     """Where one service stood at the end of the last pass: a code, a sentence, and what was asked for it."""
 
     code: str

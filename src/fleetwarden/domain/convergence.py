@@ -160,9 +160,14 @@ def _count(service: Service, observed: ObservedService, bad: list[ObservedInstan
     )
 
 
+_STARTING = Rest(code="starting", reason="still starting")
+_AS_DECLARED = Rest(code="as_declared", reason="as declared")  # nearly everything nearly always: made once
+
+
 def _at_rest(service: Service, observed: ObservedService) -> Need | Rest:
-    if any(one.status is InstanceStatus.STARTING for one in observed.instances):
-        return Rest(code="starting", reason="still starting")
+    for one in observed.instances:
+        if one.status is InstanceStatus.STARTING:
+            return _STARTING
     if observed.status is ServiceStatus.DEGRADED:
         return Rest(code="degraded", reason=f"{observed.ready} of {observed.total} ready{_because(observed)}")
     if service.quarantined and service.version:  # also where it runs: people have to see that
@@ -175,7 +180,8 @@ def _at_rest(service: Service, observed: ObservedService) -> Need | Rest:
         return _settled(service, "scaled_to_zero", "0 replicas", service.count_wish)
     if (older := versions.older_definition(service, observed)) is not None:
         return Rest(code="older_definition", reason=older)
-    return _settled(service, "as_declared", "", service.count_wish or service.state_wish)
+    wish = service.count_wish or service.state_wish
+    return _AS_DECLARED if wish is None and not service.held else _settled(service, "as_declared", "", wish)
 
 
 def _settled(service: Service, code: str, what: str, wish: Wish | None) -> Rest:

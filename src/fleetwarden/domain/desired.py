@@ -115,7 +115,7 @@ class ForeignChange(Record):
         return f"{what} by {who}, {self.before} → {self.after}"
 
 
-class Baseline(Record):
+class Baseline(Record, gc=False):
     """What our last settled action, or the first look, left of a service.  None: the next look tells.
 
     `at`: a look that began no later than this says nothing.

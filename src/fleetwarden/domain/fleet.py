@@ -201,7 +201,7 @@ class Presence(StrEnum):
     STOPPED_BY_OTHER = "stopped_by_other"  # set so by somebody else; a crash or a kill is none
 
 
-class ObservedInstance(Record):
+class ObservedInstance(Record, gc=False):  # ten thousand a pass, and nothing in one leads back to it
     """One slot.  `key` is the outbox key of the action that made what runs in it: settling evidence."""
 
     id: str  # e.g. "0": the slot's index
@@ -216,7 +216,7 @@ class ObservedInstance(Record):
     detail: str = ""  # e.g. "exited with code 1", "exit unknown", "HTTP 503"
 
 
-class ObservedService(Record):
+class ObservedService(Record, gc=False):
     """What an observer saw of one service, from one read that began at `observed_at`."""
 
     name: str

@@ -125,7 +125,7 @@ def differing(service: Service, observed: ObservedService) -> str | None:
 
 def older_definition(service: Service, observed: ObservedService) -> str | None:
     """Which replicas run an older definition of their own version, in words, or None."""
-    old = [one.id for one in observed.instances if _is_older(service, one)]
+    old = [one.id for one in observed.instances if one.definition and _is_older(service, one)]
     if not old:
         return None
     which = ", ".join(f"#{one}" for one in old[:5]) + (f" and {len(old) - 5} more" if len(old) > 5 else "")
@@ -134,4 +134,4 @@ def older_definition(service: Service, observed: ObservedService) -> str | None:
 
 def _is_older(service: Service, one: ObservedInstance) -> bool:
     alive = one.status in (InstanceStatus.UP, InstanceStatus.STARTING)
-    return alive and bool(one.definition) and one.definition != definition(service, one.version)
+    return alive and one.definition != definition(service, one.version)
