@@ -56,11 +56,13 @@ def _missing() -> Statement:
         *((_O.c.state == sa.literal_column(f"'{end}'"), sa.literal_column(f"'{row}'")) for end, row in _ENDS.items())
     )
     there = sa.exists().where(_E.c.action_seq == _O.c.seq, _E.c.state == state)
+    # Keeps to the index of times: by that of states it would look at all that was ever done, at every admission.
+    ended = sa.func.coalesce(_O.c.state, sa.literal_column("''"))
     return Statement(
         sa.select(
             _O.c.seq, _O.c.decision_seq, _O.c.state, _O.c.request, _O.c.started_at, _O.c.finished_at, _O.c.outcome
         )
-        .where(_O.c.finished_at > param("since"), one_of(_O.c.state, *_ENDS), sa.not_(there))
+        .where(_O.c.finished_at > param("since"), one_of(ended, *_ENDS), sa.not_(there))
         .order_by(_O.c.finished_at, _O.c.seq)
     )
 

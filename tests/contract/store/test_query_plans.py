@@ -12,7 +12,9 @@ from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
 from fleetwarden.domain.shadow import ShadowRun
 from fleetwarden.ports.stores import FeedMark, Page
 from fleetwarden.ports.watches import Tally
-from tests.contract.store.records import decide, request
+from fleetwarden.testing import FakeIds
+from tests.contract.store.records import carried_out, decide, request
+from tests.contract.store.test_executions import draft
 from tests.unit.events.test_correlation import an_event
 
 AN_EVENT = an_event(starts_at=1)
@@ -199,4 +201,35 @@ def test_a_budget_query_reads_the_window_and_not_the_ledger(sqlite):
     grow(100)
     small = steps()
     grow(2_000)
+    assert steps() <= small * 1.5 + 5
+
+
+@pytest.mark.req("AUT-16", "POL-6")
+def test_looking_for_a_lost_execution_reads_its_span_and_not_all_that_was_ever_done(sqlite):
+    """Every admission does so.  Counted as above."""
+    store = sqlite.open()
+
+    def act(many):
+        def run(tx):
+            for _ in range(many):
+                tx.executions.append(draft(carried_out(tx, request(key=ids.new()))))
+
+        store.transact("act", run)
+        sqlite.clock.advance(3600)
+
+    def steps():
+        ticks = []
+
+        def run(tx):
+            store._connection.set_progress_handler(lambda: ticks.append(0), 10)
+            assert tx.executions.rebuild(tx.now() - 1_000) == 0
+            store._connection.set_progress_handler(None, 0)
+
+        store.transact("rebuild", run)
+        return len(ticks)
+
+    ids = FakeIds("q")
+    act(20)
+    small = steps()
+    act(400)
     assert steps() <= small * 1.5 + 5
