@@ -1,14 +1,13 @@
 """An action from the request to its settled record, beside the raw driver running the very same statements.
 
 One caller, on SQLite and on PostgreSQL.  What the product hands to the driver is written down while it runs, reads and
-commits included, and then run again by the driver alone over a copy of the database as it was before: same texts, same
-values, same cache of prepared statements.  The clock moves on, so that a budget's window holds about twenty uses
+commits included, and right after each action run again by the driver alone over a copy of the database: same texts,
+values and cache of prepared statements.  The clock moves on, so that a budget's window holds about twenty uses
 however many actions are timed.
 """
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -113,6 +112,7 @@ class Took:
     def __init__(self) -> None:
         self.wall: list[float] = []
         self.own: list[float] = []
+        self.statements: list[int] = []
 
     def time(self, run: Callable[[], None]) -> None:
         wall, own = perf_counter(), process_time()
@@ -130,82 +130,105 @@ def act(bench: Bench, name: str, fence: Any) -> None:
 
 
 def acted(
-    benchmark: BenchmarkFixture, bench: Bench, fence: Any, names: list[str], before: Callable[[], None]
-) -> tuple[Took, list[list[Ran]]]:
-    """The second half of `names` timed one by one, with what each ran; `before`: what to do between the halves."""
-    took, ran = Took(), []
-    benchmark.pedantic(lambda: [act(bench, name, fence) for name in names[:ACTIONS]], rounds=1)  # also warms up
-    before()
+    benchmark: BenchmarkFixture, bench: Bench, fence: Any, names: list[str], copied: Callable[[], Callable[[Ran], None]]
+) -> tuple[Took, Took]:
+    """The second half of `names` one by one, each followed by what it ran: so both meet the machine in one mood.
+
+    `copied`: copies the database between the halves and returns what runs a statement over the copy.
+    """
+
+    def warm_up() -> None:
+        for name in names[:ACTIONS]:
+            act(bench, name, fence)
+
+    def replay(ran: list[Ran]) -> None:
+        for one in ran:
+            run(one)
+
+    product, raw = Took(), Took()
+    benchmark.pedantic(warm_up, rounds=1)
+    run = copied()
     for name in names[ACTIONS:]:
         RAN.clear()
-        took.time(partial(act, bench, name, fence))
-        ran.append(list(RAN))
-    return took, ran
+        product.time(partial(act, bench, name, fence))
+        ran = list(RAN)  # the driver alone is written down as well: both carry that
+        raw.time(partial(replay, ran))
+        product.statements.append(len(ran))
+    return product, raw
 
 
-def replay_sqlite(path: Path, ran: list[list[Ran]], synchronous: str) -> Took:
-    """What the driver alone takes for the same statements."""
-    connections: dict[int, sqlite3.Connection] = {}
-    for number in {one.number for each in ran for one in each}:
-        made = sqlite3.connect(path, isolation_level=None, cached_statements=512)
-        made.execute(f"PRAGMA synchronous = {synchronous}")
+class AloneSqlite:
+    """The driver alone over that file, with as many connections as the product has."""
+
+    def __init__(self, path: Path, synchronous: str) -> None:
+        self._path = path
+        self._synchronous = synchronous
+        self._connections: dict[int, sqlite3.Connection] = {}
+
+    def __call__(self, one: Ran) -> None:
+        connection = self._connections.get(one.number) or self._connect(one.number)
+        if one.many:
+            connection.executemany(one.text, one.values)
+        else:
+            connection.execute(one.text, *one.values).fetchall()
+
+    def _connect(self, number: int) -> sqlite3.Connection:
+        made = RecordedSqlite(self._path, isolation_level=None, cached_statements=512)
+        made.number = -1
+        made.execute("PRAGMA journal_mode = WAL")
+        made.execute(f"PRAGMA synchronous = {self._synchronous}")
         made.execute("PRAGMA foreign_keys = ON")
         made.execute("PRAGMA cache_size = -16384")
-        connections[number] = made
+        self._connections[number] = made
+        return made
 
-    def run(each: list[Ran]) -> None:
-        for number, many, text, values in each:
-            if many:
-                connections[number].executemany(text, values)
-            else:
-                connections[number].execute(text, *values).fetchall()
-
-    took = Took()
-    for each in ran:
-        took.time(partial(run, each))
-    for made in connections.values():
-        made.close()
-    return took
+    def close(self) -> None:
+        for made in self._connections.values():
+            made.close()
 
 
-def replay_postgresql(url: str, ran: list[list[Ran]]) -> Took:
+class AlonePostgresql:
     """The same, over a server.  What is worked out there (the time, a transaction's number) is worked out anew."""
-    connections = {number: psycopg.connect(url, autocommit=True) for number in {x.number for each in ran for x in each}}
 
-    def run(each: list[Ran]) -> None:
-        for number, many, text, values in each:
-            if many:
-                with connections[number].cursor() as cursor:
-                    cursor.executemany(text, values)
-                continue
-            answered = connections[number].execute(text, values)
-            if answered.rownumber is not None:
-                answered.fetchall()
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._connections: dict[int, psycopg.Connection[Any]] = {}
 
-    took = Took()
-    for each in ran:
-        took.time(partial(run, each))
-    for made in connections.values():
-        made.close()
-    return took
+    def __call__(self, one: Ran) -> None:
+        if one.number not in self._connections:
+            self._connections[one.number] = psycopg.connect(self._url, autocommit=True)
+        connection = self._connections[one.number]
+        if one.many:
+            with connection.cursor() as cursor:
+                cursor.executemany(one.text, one.values)
+            return
+        answered = connection.execute(one.text, one.values)
+        if answered.rownumber is not None:
+            answered.fetchall()
+
+    def close(self) -> None:
+        for made in self._connections.values():
+            made.close()
 
 
-def told(benchmark: BenchmarkFixture, ran: list[list[Ran]], product: Took, raw: list[Took]) -> None:
-    """Medians, which a busy machine moves least; of the driver's turns the quickest."""
-    wall, own = median(product.wall), median(product.own)
-    driver_wall, driver_own = min(median(one.wall) for one in raw), min(median(one.own) for one in raw)
+def told(benchmark: BenchmarkFixture, product: Took, raw: Took) -> None:
+    """Medians, and the median of each action's own ratio."""
+
+    def share(alone: list[float], whole: list[float]) -> float:
+        return round(median(one / all_ for one, all_ in zip(alone, whole, strict=True)), 2)
+
     figures = {
-        "statements": sum(map(len, ran)) / len(ran),
-        "product_ms": round(wall * 1000, 2),
-        "driver_ms": round(driver_wall * 1000, 2),
-        "driver_share": round(driver_wall / wall, 2),
-        "product_own_ms": round(own * 1000, 2),
-        "driver_own_ms": round(driver_own * 1000, 2),
-        "driver_share_of_own": round(driver_own / own, 2),
+        "product_ms": round(median(product.wall) * 1000, 2),
+        "driver_ms": round(median(raw.wall) * 1000, 2),
+        "driver_share": share(raw.wall, product.wall),
+        "product_own_ms": round(median(product.own) * 1000, 2),
+        "driver_own_ms": round(median(raw.own) * 1000, 2),
+        "driver_share_of_own": share(raw.own, product.own),
+        "statements": median(product.statements),
     }
     benchmark.extra_info.update(figures)
     print(f"\n{figures}")
-    assert len(ran) == ACTIONS
+    assert len(raw.wall) == ACTIONS
 
 
 @pytest.mark.benchmark(group="whole actions, SQLite, one caller")
@@ -215,24 +238,22 @@ def test_an_action_beside_the_driver(
 ) -> None:
     names = [f"s{number}" for number in range(2 * ACTIONS)]
     record_sqlite(monkeypatch)
-    clock = FakeClock()
+    clock, alone = FakeClock(), AloneSqlite(tmp_path / "copy.db", synchronous)
     store = open_store(f"sqlite:///{tmp_path / 'fleet.db'}", clock, synchronous_off=synchronous == "OFF")
 
-    def copied() -> None:
-        source, copy = sqlite3.connect(tmp_path / "fleet.db"), sqlite3.connect(tmp_path / "before.db")
+    def copied() -> AloneSqlite:
+        source, copy = sqlite3.Connection(tmp_path / "fleet.db"), sqlite3.Connection(tmp_path / "copy.db")
         source.backup(copy)
-        copy.execute("PRAGMA journal_mode = WAL")
         source.close()
         copy.close()
+        return alone
 
     try:
         bench, fence = ready(store, clock, names)
-        product, ran = acted(benchmark, bench, fence, names, copied)
+        told(benchmark, *acted(benchmark, bench, fence, names, copied))
     finally:
         store.close()
-    monkeypatch.undo()
-    copies = (shutil.copy(tmp_path / "before.db", tmp_path / f"copy{turn}.db") for turn in range(3))
-    told(benchmark, ran, product, [replay_sqlite(Path(copy), ran, synchronous) for copy in copies])
+        alone.close()
 
 
 @pytest.fixture(scope="module")
@@ -249,22 +270,19 @@ def test_an_action_beside_the_driver_on_postgresql(
     names = [f"s{number}" for number in range(2 * ACTIONS)]
     record_postgresql(monkeypatch)
     name, clock = postgresql.database(), FakeClock()
-    store = open_store(postgresql.url(name), clock)
-    copies: list[str] = []
+    store, alone = open_store(postgresql.url(name), clock), AlonePostgresql(postgresql.url(f"{name}_copy"))
 
-    def copied() -> None:
+    def copied() -> AlonePostgresql:
         for backend in postgresql.backends(name):
-            postgresql.terminate(backend)  # a template may have no other users; the store connects again
-        for turn in range(3):
-            copies.append(f"{name}_copy{turn}")
-            with postgresql.connect() as connection:
-                connection.execute(f'CREATE DATABASE "{copies[-1]}" TEMPLATE "{name}"'.encode())
-        store.read(lambda tx: tx.now())
+            postgresql.terminate(backend)  # a template may have no other users
+        with postgresql.connect() as connection:
+            connection.execute(f'CREATE DATABASE "{name}_copy" TEMPLATE "{name}"'.encode())
+        store.read(lambda tx: tx.now())  # connects again
+        return alone
 
     try:
         bench, fence = ready(store, clock, names)
-        product, ran = acted(benchmark, bench, fence, names, copied)
+        told(benchmark, *acted(benchmark, bench, fence, names, copied))
     finally:
         store.close()
-    monkeypatch.undo()
-    told(benchmark, ran, product, [replay_postgresql(postgresql.url(copy), ran) for copy in copies])
+        alone.close()
