@@ -2,14 +2,14 @@
 
 A caller that finds the connection free and nobody waiting runs at once, on its own thread.  Otherwise it waits, and a
 writer thread takes up to `GROUP_MAX` waiting jobs at a time and runs them as one group: under load one commit, one
-fsync, serves them all.  There is no timer: nobody waits for company, and a group is whatever gathered during the last.
+fsync, serves them all.  Nobody waits for company: a group is whatever gathered during the last, and those whom the
+last one answered get one turn to come back with their next.
 A job is answered once its group is over, never before.
 """
 
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,6 +20,7 @@ from fleetwarden.ports.stores import Tx
 __all__ = ["GROUP_MAX", "CommitQueue", "Job"]
 
 GROUP_MAX = 64
+_TURN_S = 1e-6
 WAITING_MAX = 10_000  # far beyond any thread count; a bound all the same
 
 
@@ -51,6 +52,8 @@ class CommitQueue:
         self._busy = False
         self._closed = False
         self._writer: threading.Thread | None = None
+        self._turn = threading.Lock()  # never free: to wait for it is to let other threads run
+        self._turn.acquire()
 
     def submit(self, job: Job) -> None:
         """Run the job, here or on the writer thread; returns when its group is over.  Raises StoreUnavailable."""
@@ -97,7 +100,7 @@ class CommitQueue:
                 self._busy = True
                 group = [self._waiting.popleft() for _ in range(min(GROUP_MAX, len(self._waiting)))]
             self._run_group(group)
-            time.sleep(0)  # no waiting, only a turn for those just answered: who comes back now is in the next group
+            self._turn.acquire(timeout=_TURN_S)
 
     def _run_group(self, group: Sequence[Job]) -> None:
         """Run them, answer them, then tidy up if nobody waits; whatever happens, the connection is free after."""
