@@ -299,8 +299,8 @@ class FleetViews:
         ]
         if not self.facts.acting:
             told.append(
-                "the actuator is dryrun: nothing will change, except what other systems do themselves: their actions are "
-                "authorised for real"
+                "the actuator is dryrun: nothing will change, except what other systems do themselves: "
+                "their actions are authorised for real"
             )
         if self._reconciler.paused:
             told.append("services are being stopped (down --services): nothing is started for up to a minute")

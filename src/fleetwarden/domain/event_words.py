@@ -29,13 +29,18 @@ __all__ = [
 _SOURCES: Final = {"uptimekuma": "uptime-kuma", "kuma": "uptime-kuma"}
 
 _SEVERITIES: Final = {
-    **dict.fromkeys(("critical", "crit", "emergency", "emerg", "fatal", "page", "disaster"), Severity.CRITICAL),
-    **dict.fromkeys(("error", "err", "major"), Severity.ERROR),
-    **dict.fromkeys(("warning", "warn", "minor"), Severity.WARNING),
     **dict.fromkeys(
-        ("info", "information", "informational", "notice", "debug", "none", "ok", "okay", "resolved"), Severity.INFO
+        ("critical", "crit", "emergency", "emerg", "fatal", "page", "disaster", "urgent"), Severity.CRITICAL
+    ),
+    **dict.fromkeys(("error", "err", "major", "high"), Severity.ERROR),
+    **dict.fromkeys(("warning", "warn", "minor", "medium", "moderate"), Severity.WARNING),
+    **dict.fromkeys(
+        ("info", "information", "informational", "notice", "debug", "none", "ok", "okay", "resolved", "low"),
+        Severity.INFO,
     ),
 }
+_RANKS: Final = (Severity.CRITICAL, Severity.CRITICAL, Severity.ERROR, Severity.WARNING, Severity.INFO, Severity.INFO)
+_RANK = re.compile(r"(?:p|sev|severity|prio|priority)[ _-]?([0-5])")  # P1, sev-2: 0 and 1 are the worst
 _FIRING: Final = frozenset(
     {
         "firing",
@@ -170,7 +175,13 @@ def _remembered(judge: Callable[..., A]) -> Callable[..., A]:
 
 def severity_of(word: object, default: Severity) -> Severity:
     """The severity that a sender's word means, whatever its case and white space; `default` for one that is unknown."""
-    return _SEVERITIES.get(word.strip().lower(), default) if isinstance(word, str) else default
+    if not isinstance(word, str):
+        return default
+    said = word.strip().lower()
+    if (known := _SEVERITIES.get(said)) is not None:
+        return known
+    ranked = _RANK.fullmatch(said)
+    return default if ranked is None else _RANKS[int(ranked[1])]
 
 
 def source_of(name: str) -> str:

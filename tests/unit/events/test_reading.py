@@ -68,7 +68,18 @@ def test_alerts_that_the_sender_left_out_are_recorded() -> None:
         ("warn", "warning"),
         ("notice", "info"),
         ("none", "info"),
-        ("p2", "warning"),
+        ("P1", "critical"),
+        ("sev-0", "critical"),
+        ("SEV2", "error"),
+        ("high", "error"),
+        ("major", "error"),
+        ("priority 3", "warning"),
+        ("minor", "warning"),
+        ("P4", "info"),
+        ("low", "info"),
+        ("p9", "warning"),
+        ("p22", "warning"),
+        ("sandwich", "warning"),
         (None, "warning"),
     ],
 )
@@ -79,7 +90,8 @@ def test_severity_words(word: str | None, severity: str) -> None:
 @pytest.mark.req("EVT-1")
 def test_a_generic_body_has_a_severity_of_its_own_and_info_where_it_is_unknown() -> None:
     assert one({"severity": "error", "message": "x"}).severity == "error"
-    assert one({"severity": "sev1", "message": "x"}).severity == "info"
+    assert one({"severity": "sev1", "message": "x"}).severity == "critical"
+    assert one({"severity": "dreadful", "message": "x"}).severity == "info"
 
 
 @pytest.mark.req("EVT-5")
