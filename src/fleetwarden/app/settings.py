@@ -465,13 +465,11 @@ def _contradictions(settings: Settings, written: Mapping[str, _Written]) -> Iter
             yield one.problem(f"{gap} has to be below {ttl}: {why}")
         else:
             yield written["FLEET_LEASE_TTL_S"].problem(f"{ttl} has to be above {gap}: {why}")
-    if settings.deploy_watch_poll >= settings.deploy_watch_window:
-        poll = f"DEPLOY_WATCH_POLL ({settings.deploy_watch_poll:g})"
-        window = f"DEPLOY_WATCH_WINDOW ({settings.deploy_watch_window:g})"
-        if (one := written.get("DEPLOY_WATCH_POLL")) is not None:
-            yield one.problem(f"{poll} has to be below {window}: a watch looks before it ends")
-        else:
-            yield written["DEPLOY_WATCH_WINDOW"].problem(f"{window} has to be above {poll}: set that lower, too")
+    poll, window = settings.deploy_watch_poll, settings.deploy_watch_window
+    if poll >= window:
+        one = written.get("DEPLOY_WATCH_POLL") or written["DEPLOY_WATCH_WINDOW"]
+        told = f"DEPLOY_WATCH_POLL ({poll:g}) has to be below DEPLOY_WATCH_WINDOW ({window:g})"
+        yield one.problem(f"{told}: a watch looks before it ends")
     halves = ("FLEET_HTTP_TLS_CERT_FILE", "FLEET_HTTP_TLS_KEY_FILE")
     given = [name for name in halves if getattr(settings, ALIASES[name]) is not None]
     if len(given) == 1:
