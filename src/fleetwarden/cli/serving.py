@@ -32,10 +32,10 @@ READY_WITHIN_S = 20.0  # for the screen only: what takes longer goes on becoming
 DRAIN_S = 30.0
 SERVER_END_S = 15.0
 POLL_S = 0.2
+# Each statement gives the interpreter up, and a thread that computes meanwhile (a large file, a page) keeps it so long.
+# Python's own 5 ms makes an action of 70 statements beside such a thread several times slower.
+SWITCH_S = 0.0005
 LARGE_POLL_S = 2.0  # a look at a large fleet costs more
-# A thread that waits for the database gives its turn away at every statement.  Beside one that computes it would get it
-# back after Python's usual 5 ms each time, and an action has some seventy statements.
-TURN_S = 0.0005
 
 
 @connected
@@ -51,6 +51,7 @@ def up(
 
     settings = _settings(call, port)
     prepare_data_folder(settings)
+    sys.setswitchinterval(SWITCH_S)
     start_logging(settings)
     call.screen.may_go = True
     try:
@@ -99,7 +100,6 @@ def _run(call: Call, settings: Settings, ending: _Ending) -> None:
     from fleetwarden.app.bootstrap import Plane
     from fleetwarden.app.running import Announcement
 
-    sys.setswitchinterval(TURN_S)
     plane = Plane(settings)
     announcement = Announcement(settings, plane.store, plane.clock)
     try:
