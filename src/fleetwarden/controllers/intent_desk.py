@@ -69,18 +69,10 @@ class IntentDesk:
             tx.leases.check(fence)
             tx.executions.rebuild(tx.now() - REBUILD_SPAN)
             self._texts.keep(tx, configuration)
-            one_by_one = Putting(
+            putting = Putting(
                 tx, configuration, freeze_file, fence, wishes, skew_s=self._skew_s, patience=self.patience
             )
-            spent, answers = 0, []
-            for wish in wishes:
-                if most is not None and spent >= most:
-                    reason = "this pass has done enough"
-                    answers.append(Put(service=wish.service.name, answer=PutAnswer.DEFERRED, reason=reason))
-                    continue
-                answer = one_by_one.put(wish)
-                spent += answer.answer in (PutAnswer.ACCEPTED, PutAnswer.PROPOSED)
-                answers.append(answer)
+            answers = putting.run(most)
             decided = [
                 wish.query_text
                 for wish, one in zip(wishes, answers, strict=True)

@@ -19,7 +19,7 @@ from fleetwarden.domain.lifecycles import IntentState
 from fleetwarden.domain.question_evidence import Want
 from fleetwarden.ports.pages import Page
 
-__all__ = ["UNREAD", "Convergence", "IntentRow", "Intents", "Unread"]
+__all__ = ["UNREAD", "Convergence", "IntentDraft", "IntentRow", "Intents", "Unread"]
 
 
 class Convergence(Record):
@@ -67,6 +67,16 @@ class Unread(Enum):
 UNREAD = Unread.UNREAD
 
 
+class IntentDraft(Record):
+    """What `put` is told of one revision."""
+
+    intent: ScaleIntent
+    state: IntentState
+    decision_seq: int | None
+    approval_seq: int | None = None
+    latest: IntentRow | Unread | None = UNREAD
+
+
 class Intents(Protocol):
     """Revisions of all services."""
 
@@ -86,6 +96,12 @@ class Intents(Protocol):
         latest one's outbox record is running or recovery_pending: Conflict.  Raises Refused for a revision that is not
         expected_revision + 1.  `latest`: the service's latest row, if this transaction has read it under the admission
         lock; a revision that somebody wrote all the same is met by the compare-and-swap.
+        """
+
+    def put_many(self, drafts: Sequence[IntentDraft]) -> Sequence[IntentRow]:
+        """`put` of each of these, of different services, in a handful of statements.
+
+        What one of them raises is raised for all: the transaction is then to be given up.
         """
 
     def latest(self, service: str) -> IntentRow | None: ...

@@ -13,14 +13,15 @@ import sqlalchemy as sa
 
 from fleetwarden.domain.contract.lifecycle import ScaleIntent
 from fleetwarden.domain.errors import Conflict, IllegalMove, NotFound, Refused, StaleRevision
-from fleetwarden.domain.identifiers import show_id
+from fleetwarden.domain.identifiers import Micros, show_id
 from fleetwarden.domain.lifecycles import INTENT, IntentState
-from fleetwarden.ports.intents import UNREAD, Convergence, IntentRow, Unread
+from fleetwarden.ports.intents import UNREAD, Convergence, IntentDraft, IntentRow, Unread
 from fleetwarden.ports.pages import Page
 from fleetwarden.store import columns, ledger, schema, schema_intents
 from fleetwarden.store.columns import document, prose, text
+from fleetwarden.store.numbered_rows import NumberedRow, NumberedRows
 from fleetwarden.store.session import Session
-from fleetwarden.store.statements import Listing, Row, Statement, each_of, one_of, param, write
+from fleetwarden.store.statements import Listing, Row, Statement, each_of, one_of, param
 
 __all__ = ["StoredIntents"]
 
@@ -35,7 +36,7 @@ _MOVING = (
     IntentState.OBSERVED,
 )
 
-_INSERT = Statement(write(_I).on_conflict_do_nothing().returning(_I.c.seq))
+_ROWS = NumberedRows(_I, unless_taken=True)
 _GET = Statement(_ALL.where(_I.c.seq == param("seq")))
 _GET_LOCKED = Statement(_ALL.where(_I.c.seq == param("seq")).with_for_update())
 _LATEST = Statement(_ALL.where(_I.c.service == param("service", str)).order_by(_I.c.revision.desc()).limit(1))
@@ -104,6 +105,52 @@ def _row(row: Row) -> IntentRow:
     )
 
 
+def _columns(draft: IntentDraft, seq: int, body: str, now: Micros) -> NumberedRow:
+    intent = draft.intent
+    return (
+        seq,
+        text("intent.service", intent.service),
+        intent.revision,
+        text("intent.intent_id", intent.intent_id),
+        draft.state.value,
+        intent.operation.value,
+        intent.desired_replicas,
+        body,
+        draft.decision_seq,
+        draft.approval_seq,
+        None,
+        now,
+        _accepted_at(draft, now),
+        now,
+        "",
+        "{}",
+    )
+
+
+def _accepted_at(draft: IntentDraft, now: Micros) -> Micros | None:
+    return now if draft.state is IntentState.INTENT_ACCEPTED else None
+
+
+def _told(draft: IntentDraft, body: str) -> str:
+    """What the ledger is told of a new one; `body`: the intent as it is stored."""
+    return document(
+        "event.body",
+        {"state": draft.state.value, "intent": msgspec.Raw(body.encode()), "decision_seq": draft.decision_seq},
+    )
+
+
+def _new(draft: IntentDraft, seq: int, now: Micros) -> IntentRow:
+    return IntentRow(
+        seq=seq,
+        intent=draft.intent,
+        state=draft.state,
+        decision_seq=draft.decision_seq,
+        approval_seq=draft.approval_seq,
+        accepted_at=_accepted_at(draft, now),
+        moved_at=now,
+    )
+
+
 class StoredIntents:
     """Implements `ports.intents.Intents`."""
 
@@ -119,8 +166,41 @@ class StoredIntents:
         approval_seq: int | None = None,
         latest: IntentRow | Unread | None = UNREAD,
     ) -> IntentRow:
-        if state not in _PUT_STATES:
-            raise Refused(f"an intent cannot be put as {state.value}")
+        draft = IntentDraft(
+            intent=intent, state=state, decision_seq=decision_seq, approval_seq=approval_seq, latest=latest
+        )
+        return self.put_many([draft])[0]
+
+    def put_many(self, drafts: Sequence[IntentDraft]) -> Sequence[IntentRow]:
+        session, now = self._session, self._session.now()
+        found = [self._already(draft) for draft in drafts]
+        new = [draft for draft, known in zip(drafts, found, strict=True) if known is None]
+        numbers = session.numbers(_ROWS, len(new))
+        bodies = [document("intent", draft.intent) for draft in new]
+        rows = [_columns(draft, seq, body, now) for draft, seq, body in zip(new, numbers, bodies, strict=True)]
+        written = set(session.write(_ROWS, rows))
+        ledger.enter_events(
+            session,
+            "intent",
+            [
+                (seq, _told(draft, body))
+                for draft, seq, body in zip(new, numbers, bodies, strict=True)
+                if seq in written
+            ],
+        )
+        made = iter(
+            [
+                _new(draft, seq, now) if seq in written else self._taken(draft.intent)
+                for draft, seq in zip(new, numbers, strict=True)
+            ]
+        )
+        return [next(made) if known is None else known for known in found]
+
+    def _already(self, draft: IntentDraft) -> IntentRow | None:
+        """The row that says the very same, or None where this is the next revision; raises where it may not be put."""
+        intent, latest = draft.intent, draft.latest
+        if draft.state not in _PUT_STATES:
+            raise Refused(f"an intent cannot be put as {draft.state.value}")
         if isinstance(latest, Unread):
             latest = self.latest(intent.service)
         if latest is not None and latest.intent.intent_id == intent.intent_id:
@@ -128,49 +208,16 @@ class StoredIntents:
         newest = 0 if latest is None else latest.intent.revision
         if intent.expected_revision != newest:
             raise self._stale(intent, newest)
-        if latest is not None and state is not IntentState.SUPERSEDED:
+        if latest is not None and draft.state is not IntentState.SUPERSEDED:
             self._refuse_if_under_way(latest)
-        now = self._session.now()
-        accepted_at = now if state is IntentState.INTENT_ACCEPTED else None
-        values = {
-            "service": text("intent.service", intent.service),
-            "revision": intent.revision,
-            "intent_id": text("intent.intent_id", intent.intent_id),
-            "state": state.value,
-            "operation": intent.operation.value,
-            "desired": intent.desired_replicas,
-            "intent": document("intent", intent),
-            "decision_seq": decision_seq,
-            "approval_seq": approval_seq,
-            "action_seq": None,
-            "created_at": now,
-            "accepted_at": accepted_at,
-            "moved_at": now,
-            "note": "",
-            "convergence": "{}",
-        }
-        written = self._session.change(_INSERT, **values)
-        if not written:  # somebody else's revision became visible in between; it may be this very one
-            now_latest = self.latest(intent.service)
-            if now_latest is not None and now_latest.intent.intent_id == intent.intent_id:
-                return self._again(now_latest, intent)
-            raise self._stale(intent, intent.revision)
-        made = IntentRow(
-            seq=written[0][0],
-            intent=intent,
-            state=state,
-            decision_seq=decision_seq,
-            approval_seq=approval_seq,
-            accepted_at=accepted_at,
-            moved_at=now,
-        )
-        ledger.enter_event(
-            self._session,
-            "intent",
-            made.seq,
-            {"state": state.value, "intent": msgspec.to_builtins(intent), "decision_seq": decision_seq},
-        )
-        return made
+        return None
+
+    def _taken(self, intent: ScaleIntent) -> IntentRow:
+        """Somebody else's revision became visible in between; it may be this very one."""
+        latest = self.latest(intent.service)
+        if latest is not None and latest.intent.intent_id == intent.intent_id:
+            return self._again(latest, intent)
+        raise self._stale(intent, intent.revision)
 
     def latest(self, service: str) -> IntentRow | None:
         row = self._session.row(_LATEST, service=service)

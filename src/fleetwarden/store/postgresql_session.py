@@ -15,6 +15,8 @@ from psycopg import conninfo
 
 from fleetwarden.domain.errors import Conflict, FleetError, Misconfigured, NotFound, Refused, StoreUnavailable
 from fleetwarden.domain.identifiers import Micros
+from fleetwarden.store.many_rows import numbered
+from fleetwarden.store.numbered_rows import NumberedRow, NumberedRows
 from fleetwarden.store.session import Session
 from fleetwarden.store.statements import Row, Statement
 
@@ -124,6 +126,9 @@ class PostgresqlSession(Session):
         except psycopg.Error as error:
             self.fault = translated(error, self._where)
             raise self.fault from error
+
+    def _write(self, of: NumberedRows, rows: Sequence[NumberedRow]) -> list[int]:
+        return [seq for (seq,) in self._run(of.insert, {"rows": numbered(rows)})]
 
     def _ask(self, sql: bytes, values: dict[str, Any] | list[Any] | None = None) -> list[Row]:
         try:

@@ -13,6 +13,7 @@ from typing import Any
 
 from fleetwarden.domain.errors import FleetError, Refused
 from fleetwarden.domain.identifiers import Micros
+from fleetwarden.store.numbered_rows import NumberedRow, NumberedRows
 from fleetwarden.store.statements import Row, Statement
 
 __all__ = ["Session"]
@@ -57,6 +58,19 @@ class Session(ABC):
             raise Refused("a read transaction cannot write", code="read_only", hint="use transact")
         self._refuse_if_over()
         self._later.setdefault(statement, []).append(values)
+
+    def numbers(self, of: NumberedRows, count: int) -> list[int]:
+        """The next so many numbers of that table, for rows that this transaction writes at once, in that order."""
+        return sorted(int(row[0]) for row in self.change(of.numbers, count=count)) if count else []
+
+    def write(self, of: NumberedRows, rows: Sequence[NumberedRow]) -> list[int]:
+        """Write rows with numbers of `numbers`, in that order; which numbers are there, where some may be left out."""
+        if not self.writable:
+            raise Refused("a read transaction cannot write", code="read_only", hint="use transact")
+        self._refuse_if_over()
+        if self.fault is not None:
+            raise self.fault
+        return self._write(of, rows) if rows else []
 
     def flush(self) -> None:
         """Write what was put off.  Part of every commit."""
@@ -120,6 +134,10 @@ class Session(ABC):
     @abstractmethod
     def _run_many(self, statement: Statement, values: Sequence[dict[str, Any]]) -> None:
         """Run one that returns nothing for each of these; errors as in `_run`."""
+
+    @abstractmethod
+    def _write(self, of: NumberedRows, rows: Sequence[NumberedRow]) -> list[int]:
+        """Write these, at least one; the numbers of those that are there then.  Errors as in `_run`."""
 
     @abstractmethod
     def _read_now(self) -> Micros: ...

@@ -18,6 +18,7 @@ from urllib.parse import quote
 from fleetwarden.domain.errors import Conflict, FleetError, Misconfigured, NotFound, Refused, StoreUnavailable
 from fleetwarden.domain.identifiers import SECOND, Micros
 from fleetwarden.ports.system import Clock
+from fleetwarden.store.numbered_rows import NumberedRow, NumberedRows
 from fleetwarden.store.session import Session
 from fleetwarden.store.statements import Row, Statement
 
@@ -162,6 +163,17 @@ class SqliteSession(Session):
         except (sqlite3.Error, MemoryError, OverflowError) as error:
             self.fault = translated(error, self._where)
             raise self.fault from error
+
+    def _write(self, of: NumberedRows, rows: Sequence[NumberedRow]) -> list[int]:
+        try:
+            written = self._connection.executemany(of.one_by_one, rows).rowcount
+        except (sqlite3.Error, MemoryError, OverflowError) as error:
+            self.fault = translated(error, self._where)
+            raise self.fault from error
+        given = [int(row[0] or 0) for row in rows]
+        if written == len(rows):
+            return given
+        return [seq for (seq,) in self._run(of.between, {"first": given[0], "last": given[-1]})]
 
     def _read_now(self) -> Micros:
         return self._time.read()
