@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar
-from unittest.mock import patch
 
 import msgspec
 
@@ -38,7 +37,7 @@ from fleetwarden.domain.scaling_block import ScalingBlock, Step
 from fleetwarden.domain.signal_rules import check
 from fleetwarden.domain.signals import NoSample, Reading, Sample
 from fleetwarden.domain.tracking_columns import BlockTable, compile_blocks
-from fleetwarden.ports.intents import IntentRow
+from fleetwarden.ports.intents import IntentDraft, IntentRow
 from fleetwarden.ports.stores import Tx
 from fleetwarden.store.intents import StoredIntents
 from tests.simulation import load
@@ -138,20 +137,19 @@ class PutOverAnyRevision(PutUnderAnOldLease):
             history.engine._connection.execute(f"DROP INDEX {index}")
         self.replace(intent_putting.Putting, "_other_revision", ignore)
         self.replace(intent_putting.Putting, "_said_already", ignore)
-        put, latest = StoredIntents.put, StoredIntents.latest
+        put_many, latest = StoredIntents.put_many, StoredIntents.latest
 
-        def over(self: StoredIntents, intent: Any, **more: Any) -> IntentRow:
-            def as_expected(_: StoredIntents, service: str) -> IntentRow | None:
-                known = latest(self, service)
-                if known is None:
-                    return None
-                told = msgspec.structs.replace(known.intent, revision=intent.expected_revision, intent_id="")
-                return msgspec.structs.replace(known, intent=told)
+        def as_expected(self: StoredIntents, draft: IntentDraft) -> IntentDraft:
+            known = latest(self, draft.intent.service)
+            if known is not None:
+                told = msgspec.structs.replace(known.intent, revision=draft.intent.expected_revision, intent_id="")
+                known = msgspec.structs.replace(known, intent=told)
+            return msgspec.structs.replace(draft, latest=known)
 
-            with patch.object(StoredIntents, "latest", as_expected):
-                return put(self, intent, **more)
+        def over(self: StoredIntents, drafts: Sequence[IntentDraft]) -> Sequence[IntentRow]:
+            return put_many(self, [as_expected(self, one) for one in drafts])
 
-        self.replace(StoredIntents, "put", over)
+        self.replace(StoredIntents, "put_many", over)
 
 
 class PutOverWhatRuns(OnLoad):
@@ -176,10 +174,11 @@ class PutLater(OnLoad):
             return tx
         store = self.history.planes[0].store
 
-        def later(intent: Any, **more: Any) -> None:
-            tx.after_commit(lambda: store.transact("late_put", lambda again: ignore(again.intents.put(intent, **more))))
+        def later(drafts: Sequence[IntentDraft]) -> Sequence[None]:
+            tx.after_commit(lambda: store.transact("late_put", lambda again: ignore(again.intents.put_many(drafts))))
+            return [None for _ in drafts]
 
-        return Through(tx, intents=Through(tx.intents, put=later))
+        return Through(tx, intents=Through(tx.intents, put_many=later))
 
 
 class AcceptedUnasked(OnLoad):

@@ -8,9 +8,8 @@ replaced by every next reading of a signal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
@@ -80,7 +79,7 @@ class Wanted(Record):
     query_text: str = ""
 
 
-class Put(Record):
+class Put(Record, gc=False):
     """The desk's answer to one wish, with what it wrote."""
 
     service: str
@@ -164,16 +163,15 @@ class Putting:
 
     def _rule(self, place: int, wish: Wanted) -> Put | _Ruled:
         latest = self._latest.get(wish.service.name)
-        checks: tuple[Callable[[], Put | None], ...] = (
-            partial(self._declared_otherwise, wish),
-            partial(self._other_revision, wish, latest),
-            partial(self._said_already, wish, latest),
-            partial(self._busy, wish, latest),
-            partial(self._cooling, wish),
+        held = (
+            self._declared_otherwise(wish)
+            or self._other_revision(wish, latest)
+            or self._said_already(wish, latest)
+            or self._busy(wish, latest)
+            or self._cooling(wish)
         )
-        for check in checks:
-            if (held := check()) is not None:
-                return held
+        if held is not None:
+            return held
         request = msgspec.structs.replace(
             wish.request,
             key=intent_id(wish.service.name, NATIVE, wish.expected_revision, wish.operation.value, wish.desired),

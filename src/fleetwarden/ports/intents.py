@@ -22,7 +22,7 @@ from fleetwarden.ports.pages import Page
 __all__ = ["UNREAD", "Convergence", "IntentDraft", "IntentRow", "Intents", "Unread"]
 
 
-class Convergence(Record):
+class Convergence(Record, gc=False):
     """What observers said after the execution.  `against_at`: the newest look that contradicted, if any since;
     `want`: what ticks said of it before, while it was a question; None where none has said anything new."""
 
@@ -39,7 +39,7 @@ class Convergence(Record):
         return msgspec.structs.replace(self, want=want)
 
 
-class IntentRow(Record):
+class IntentRow(Record, gc=False):
     """One revision with where it stands.  `approval_seq`: who was asked; `action_seq`: its newest outbox record."""
 
     seq: int
@@ -67,7 +67,7 @@ class Unread(Enum):
 UNREAD = Unread.UNREAD
 
 
-class IntentDraft(Record):
+class IntentDraft(Record, gc=False):
     """What `put` is told of one revision."""
 
     intent: ScaleIntent
