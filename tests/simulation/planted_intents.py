@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar
+from unittest.mock import patch
 
 import msgspec
 
@@ -37,7 +38,7 @@ from fleetwarden.domain.scaling_block import ScalingBlock, Step
 from fleetwarden.domain.signal_rules import check
 from fleetwarden.domain.signals import NoSample, Reading, Sample
 from fleetwarden.domain.tracking_columns import BlockTable, compile_blocks
-from fleetwarden.ports.intents import IntentDraft, IntentRow
+from fleetwarden.ports.intents import IntentRow, NextRevision
 from fleetwarden.ports.stores import Tx
 from fleetwarden.store.intents import StoredIntents
 from tests.simulation import load
@@ -137,19 +138,33 @@ class PutOverAnyRevision(PutUnderAnOldLease):
             history.engine._connection.execute(f"DROP INDEX {index}")
         self.replace(intent_putting.Putting, "_other_revision", ignore)
         self.replace(intent_putting.Putting, "_said_already", ignore)
-        put_many, latest = StoredIntents.put_many, StoredIntents.latest
+        put, latest = StoredIntents.put, StoredIntents.latest
 
-        def as_expected(self: StoredIntents, draft: IntentDraft) -> IntentDraft:
-            known = latest(self, draft.intent.service)
+        def over(self: StoredIntents, intent: Any, **more: Any) -> IntentRow:
+            def as_expected(_: StoredIntents, service: str) -> IntentRow | None:
+                known = latest(self, service)
+                if known is None:
+                    return None
+                told = msgspec.structs.replace(known.intent, revision=intent.expected_revision, intent_id="")
+                return msgspec.structs.replace(known, intent=told)
+
+            with patch.object(StoredIntents, "latest", as_expected):
+                return put(self, intent, **more)
+
+        self.replace(StoredIntents, "put", over)
+        accept_many = StoredIntents.accept_many
+
+        def over_them(self: StoredIntents, revisions: Sequence[NextRevision]) -> Sequence[IntentRow]:
+            return accept_many(self, [with_latest_as_expected(self, one) for one in revisions])
+
+        def with_latest_as_expected(self: StoredIntents, one: NextRevision) -> NextRevision:
+            known = latest(self, one.intent.service)
             if known is not None:
-                told = msgspec.structs.replace(known.intent, revision=draft.intent.expected_revision, intent_id="")
+                told = msgspec.structs.replace(known.intent, revision=one.intent.expected_revision, intent_id="")
                 known = msgspec.structs.replace(known, intent=told)
-            return msgspec.structs.replace(draft, latest=known)
+            return msgspec.structs.replace(one, latest=known)
 
-        def over(self: StoredIntents, drafts: Sequence[IntentDraft]) -> Sequence[IntentRow]:
-            return put_many(self, [as_expected(self, one) for one in drafts])
-
-        self.replace(StoredIntents, "put_many", over)
+        self.replace(StoredIntents, "accept_many", over_them)
 
 
 class PutOverWhatRuns(OnLoad):
@@ -174,11 +189,14 @@ class PutLater(OnLoad):
             return tx
         store = self.history.planes[0].store
 
-        def later(drafts: Sequence[IntentDraft]) -> Sequence[None]:
-            tx.after_commit(lambda: store.transact("late_put", lambda again: ignore(again.intents.put_many(drafts))))
-            return [None for _ in drafts]
+        def later(intent: Any, **more: Any) -> None:
+            tx.after_commit(lambda: store.transact("late_put", lambda again: ignore(again.intents.put(intent, **more))))
 
-        return Through(tx, intents=Through(tx.intents, put_many=later))
+        def all_later(revisions: Sequence[NextRevision]) -> Sequence[None]:
+            tx.after_commit(lambda: store.transact("late_put", lambda again: again.intents.accept_many(revisions)))
+            return [None for _ in revisions]
+
+        return Through(tx, intents=Through(tx.intents, put=later, accept_many=all_later))
 
 
 class AcceptedUnasked(OnLoad):

@@ -69,10 +69,16 @@ class IntentDesk:
             tx.leases.check(fence)
             tx.executions.rebuild(tx.now() - REBUILD_SPAN)
             self._texts.keep(tx, configuration)
-            putting = Putting(
+            one_by_one = Putting(
                 tx, configuration, freeze_file, fence, wishes, skew_s=self._skew_s, patience=self.patience
             )
-            answers = putting.run(most)
+            spent = 0
+            for wish in wishes:
+                if most is not None and spent >= most:
+                    one_by_one.defer(wish, "this pass has done enough")
+                    continue
+                spent += one_by_one.put(wish) in (PutAnswer.ACCEPTED, PutAnswer.PROPOSED)
+            answers = one_by_one.answers()
             decided = [
                 wish.query_text
                 for wish, one in zip(wishes, answers, strict=True)

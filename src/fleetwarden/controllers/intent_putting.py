@@ -1,16 +1,15 @@
-"""What stands in a wish's way, what policy says, and the revision that comes of it.
+"""One wish at a time: what stands in its way, what policy says, and the revision that comes of it.
 
-Everything that a wish is held against is read once for the whole list, in the list's own transaction.  Each is ruled on
-in its turn, with all before it counted; what is to be written of them is written together.  A wish that is refused
-leaves no revision; one that a person is asked about leaves it proposed.  A request that waits for a person is not
-replaced by every next reading of a signal.
+Everything that a wish is held against is read once for the whole list, in the list's own transaction.  A wish that is
+refused leaves no revision; one that a person is asked about leaves it proposed.  A request that waits for a person is
+not replaced by every next reading of a signal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import Final, NamedTuple
+from functools import partial
 
 import msgspec
 
@@ -38,12 +37,10 @@ from fleetwarden.domain.policy import Ruling
 from fleetwarden.domain.question_evidence import Patience
 from fleetwarden.domain.scaling import NATIVE
 from fleetwarden.ports.configuration import Configuration
-from fleetwarden.ports.intents import IntentDraft, IntentRow
-from fleetwarden.ports.stores import Tx
+from fleetwarden.ports.intents import IntentRow, NextRevision
+from fleetwarden.ports.stores import DecisionDraft, Tx
 
 __all__ = ["Put", "PutAnswer", "Putting", "Wanted"]
-
-TOGETHER_MAX: Final = 500  # wishes that are written in one go
 
 
 class PutAnswer(StrEnum):
@@ -91,24 +88,21 @@ class Put(Record, gc=False):
     until: Micros | None = None
 
 
-class _Ruled(NamedTuple):
-    """One wish as it was ruled on, before anything of it is written."""
+class _Plain(Record, gc=False):
+    """An accepted wish that nothing else hangs on: its decision and its revision are written with others."""
 
     place: int
     wish: Wanted
-    request: ActionRequest
+    draft: DecisionDraft
     latest: IntentRow | None
-    ruling: Ruling
-    refused: UnitRefusal | None = None  # it waits for its unit's window
-    open_one: ActionApproval | None = None  # what people are asked about already
-
-    @property
-    def asks(self) -> bool:
-        return self.ruling.verdict is Verdict.QUEUE_APPROVAL
 
 
 class Putting:
-    """One transaction's wishes."""
+    """One transaction's wishes.
+
+    Those that are simply accepted wait, counted in every budget, and are written together: before anything else is
+    written, so that the ledger keeps the order of the list, and at its end.
+    """
 
     def __init__(
         self,
@@ -123,8 +117,6 @@ class Putting:
     ) -> None:
         names = [one.service.name for one in wishes]
         self._tx = tx
-        self._wishes = wishes
-        self._ruled: dict[str, _Ruled] = {}  # by service, not yet written
         self._configuration = configuration
         self._freeze_file = freeze_file
         self._standing = Standing(tx, freeze_file, names)
@@ -139,39 +131,59 @@ class Putting:
         self._approvals: dict[tuple[str, str], ActionApproval] = {
             (one.request.kind, one.request.target): one for one in tx.approvals.in_state(*OPEN_APPROVALS)
         }
+        self._answers: list[Put] = []
+        self._plain: dict[str, _Plain] = {}  # not written yet, by service
 
-    def run(self, most: int | None) -> list[Put]:
-        """What comes of the wishes, in their order.  At most `most` are accepted or proposed, the rest DEFERRED."""
-        spent, answers = 0, dict[int, Put]()
-        for place, wish in enumerate(self._wishes):
-            name = wish.service.name
-            if most is not None and spent >= most:
-                answers[place] = _answer(wish, PutAnswer.DEFERRED, "this pass has done enough")
-                continue
-            if name in self._ruled or len(self._ruled) >= TOGETHER_MAX:
-                answers.update(self._write())
-            found = self._rule(place, wish)
-            if isinstance(found, Put):
-                answers[place] = found
-                continue
-            self._ruled[name] = found
-            if found.ruling.verdict is not Verdict.DENY:
-                spent += 1
-                self._standing.note(found.request, found.ruling.verdict)
-        answers.update(self._write())
-        return [answers[place] for place in range(len(self._wishes))]
+    def put(self, wish: Wanted) -> PutAnswer:
+        """Decide one wish, in the list's transaction."""
+        if wish.service.name in self._plain:
+            self._write()
+        self._answers.append(self._weigh(wish))
+        return self._answers[-1].answer
 
-    def _rule(self, place: int, wish: Wanted) -> Put | _Ruled:
-        latest = self._latest.get(wish.service.name)
-        held = (
-            self._declared_otherwise(wish)
-            or self._other_revision(wish, latest)
-            or self._said_already(wish, latest)
-            or self._busy(wish, latest)
-            or self._cooling(wish)
+    def defer(self, wish: Wanted, reason: str) -> None:
+        """Answer one wish without deciding it."""
+        self._answers.append(_answer(wish, PutAnswer.DEFERRED, reason))
+
+    def answers(self) -> list[Put]:
+        """What came of every wish, in order, with what was written."""
+        self._write()
+        return self._answers
+
+    def _write(self) -> None:
+        """Write what waits: all decisions, then all revisions."""
+        waiting = list(self._plain.values())
+        self._plain.clear()
+        if not waiting:
+            return
+        decisions = self._tx.decisions.append_many([one.draft for one in waiting])
+        rows = self._tx.intents.accept_many(
+            [
+                NextRevision(intent=self._intent(one.wish, decision), decision_seq=decision.seq, latest=one.latest)
+                for one, decision in zip(waiting, decisions, strict=True)
+            ]
         )
-        if held is not None:
-            return held
+        for one, decision, row in zip(waiting, decisions, rows, strict=True):
+            self._answers[one.place] = Put(
+                service=one.wish.service.name,
+                answer=PutAnswer.ACCEPTED,
+                reason=decision.reason,
+                row=row,
+                decision=decision,
+            )
+
+    def _weigh(self, wish: Wanted) -> Put:
+        latest = self._latest.get(wish.service.name)
+        checks: tuple[Callable[[], Put | None], ...] = (
+            partial(self._declared_otherwise, wish),
+            partial(self._other_revision, wish, latest),
+            partial(self._said_already, wish, latest),
+            partial(self._busy, wish, latest),
+            partial(self._cooling, wish),
+        )
+        for check in checks:
+            if (held := check()) is not None:
+                return held
         request = msgspec.structs.replace(
             wish.request,
             key=intent_id(wish.service.name, NATIVE, wish.expected_revision, wish.operation.value, wish.desired),
@@ -179,7 +191,7 @@ class Putting:
         refused = unit_refusal(self._tx, self._configuration.fleet, request, current=wish.observed, room=self._room)
         if refused is not None and refused.queues_until is None:
             return Put(service=wish.service.name, answer=PutAnswer.UNIT, reason=refused.reason)
-        return self._decide(_Ruled(place, wish, request, latest, self._ruling(request), refused))
+        return self._decide(wish, request, latest, refused)
 
     def _declared_otherwise(self, wish: Wanted) -> Put | None:
         now = self._configuration.fleet.services.get(wish.service.name)
@@ -252,76 +264,57 @@ class Putting:
         answer = PutAnswer.COOLDOWN if running else PutAnswer.UNKNOWN_COOLDOWN
         return _answer(wish, answer, found.reason, until=found.until)
 
-    def _ruling(self, request: ActionRequest) -> Ruling:
-        return rule_on(self._tx, self._configuration, self._freeze_file, request, standing=self._standing)
-
-    def _decide(self, one: _Ruled) -> Put | _Ruled:
-        """What is to be written of it, or why nothing is."""
-        if one.ruling.verdict is Verdict.DENY:
-            return self._denied(one)
-        if not one.asks:
-            return one
-        wish, latest = one.wish, one.latest
-        open_one = self._approvals.get((one.request.kind, one.request.target))
-        if open_one is not None and (latest is None or latest.approval_seq != open_one.seq):
+    def _decide(
+        self, wish: Wanted, request: ActionRequest, latest: IntentRow | None, refused: UnitRefusal | None
+    ) -> Put:
+        tx = self._tx
+        ruling = rule_on(tx, self._configuration, self._freeze_file, request, standing=self._standing)
+        if ruling.verdict is Verdict.DENY:
+            return self._deny(wish, request, ruling)
+        open_one = self._approvals.get((request.kind, request.target))
+        asks = ruling.verdict is Verdict.QUEUE_APPROVAL
+        if asks and open_one is not None and (latest is None or latest.approval_seq != open_one.seq):
             who = open_one.request.requested_by
             return _answer(wish, PutAnswer.WAITING, f"{who} has asked for another count: approval {open_one.id}")
-        if (until := self._too_soon(wish, latest)) is not None:
+        if asks and (until := self._too_soon(wish, latest)) is not None:
             reason = "people were asked about it anew a moment ago: the next question waits"
             return _answer(wish, PutAnswer.WAITING, reason, row=latest, until=until)
-        return one._replace(open_one=open_one)
-
-    def _write(self) -> dict[int, Put]:
-        """Write what was ruled on since the last time; the answers by the wishes' places."""
-        if not self._ruled:
-            return {}
-        tx, ruled = self._tx, list(self._ruled.values())
-        self._ruled = {}
-        answers: dict[int, Put] = {}
-        decided = tx.decisions.append_many([draft_of(one.request, one.ruling) for one in ruled])
-        drafts: list[IntentDraft] = []
-        put: list[tuple[_Ruled, ActionDecision, ActionApproval | None]] = []
-        for one, decision in zip(ruled, decided, strict=True):
-            if one.ruling.verdict is Verdict.DENY:
-                answers[one.place] = _answer(one.wish, PutAnswer.DENIED, one.ruling.reason, decision=decision)
-                continue
-            draft, approval = self._draft(one, decision)
-            drafts.append(draft)
-            put.append((one, decision, approval))
-        rows = tx.intents.put_many(drafts)
-        for (one, decision, approval), draft, row in zip(put, drafts, rows, strict=True):
-            waits, refused = draft.state is IntentState.PROPOSED, one.refused
-            answers[one.place] = Put(
-                service=one.wish.service.name,
-                answer=PutAnswer.PROPOSED if waits else PutAnswer.ACCEPTED,
-                reason=one.ruling.reason if refused is None or one.asks else refused.reason,
-                row=row,
-                decision=decision,
-                approval=approval,
-                until=None if refused is None else refused.queues_until,
-            )
-        return answers
-
-    def _draft(self, one: _Ruled, decision: ActionDecision) -> tuple[IntentDraft, ActionApproval | None]:
-        """The revision to put, with whatever it takes the place of put aside and people asked where they are to be."""
-        tx, wish, latest, ruling = self._tx, one.wish, one.latest, one.ruling
+        draft = draft_of(request, ruling)
+        replaces = latest is not None and latest.state in (IntentState.PROPOSED, IntentState.INTENT_ACCEPTED)
+        if not (asks or replaces or refused is not None):
+            self._standing.note(draft)
+            name, place = wish.service.name, len(self._answers)
+            self._plain[name] = _Plain(place=place, wish=wish, draft=draft, latest=latest)
+            return _answer(wish, PutAnswer.ACCEPTED, ruling.reason)
+        self._write()
+        decision = tx.decisions.append(draft)
+        self._standing.note(draft)
         if latest is not None and latest.state in (IntentState.PROPOSED, IntentState.INTENT_ACCEPTED):
             latest = supersede(tx, latest, f"{wish.desired} is wanted by now ({decision.id})")
         approval = None
-        if one.asks:
+        if asks:
             waives = tuple(sorted(ruling.queued_by))
             approval = file_approval(tx, self._configuration, decision, ruling.reason, waives, ruling.approvers)
-            if one.open_one is not None:
-                tx.approvals.replaced(one.open_one.seq, approval.seq)
-            self._approvals[one.request.kind, one.request.target] = approval
-        draft = IntentDraft(
-            intent=self._intent(wish, one.request, decision),
-            state=IntentState.PROPOSED if one.asks or one.refused is not None else IntentState.INTENT_ACCEPTED,
+            if open_one is not None:
+                tx.approvals.replaced(open_one.seq, approval.seq)
+            self._approvals[request.kind, request.target] = approval
+        waits = asks or refused is not None
+        row = tx.intents.put(
+            self._intent(wish, decision),
+            state=IntentState.PROPOSED if waits else IntentState.INTENT_ACCEPTED,
             decision_seq=decision.seq,
             approval_seq=None if approval is None else approval.seq,
             latest=latest,
         )
-        return draft, approval
+        return Put(
+            service=wish.service.name,
+            answer=PutAnswer.PROPOSED if waits else PutAnswer.ACCEPTED,
+            reason=ruling.reason if refused is None or asks else refused.reason,
+            row=row,
+            decision=decision,
+            approval=approval,
+            until=None if refused is None else refused.queues_until,
+        )
 
     def _too_soon(self, wish: Wanted, latest: IntentRow | None) -> Micros | None:
         """Until when no person is asked; a question that has left the bounds is replaced at once all the same."""
@@ -332,9 +325,7 @@ class Putting:
             return None
         return asks_too_soon(self._tx, wish.service.name, self._patience)
 
-    def _denied(self, one: _Ruled) -> Put | _Ruled:
-        """An unchanged denial is not written down again for a while."""
-        request, ruling = one.request, one.ruling
+    def _deny(self, wish: Wanted, request: ActionRequest, ruling: Ruling) -> Put:
         last = self._tx.decisions.latest(request.kind, request.target, request.source)
         if (
             last is not None
@@ -342,16 +333,19 @@ class Putting:
             == (ruling.verdict, ruling.code, ruling.rule, ruling.rule_source, ruling.policy_digest, request.digest())
             and self._tx.now() - last.at < REPEAT_AFTER
         ):
-            return _answer(one.wish, PutAnswer.REPEATED, ruling.reason, decision=last)
-        return one
+            return _answer(wish, PutAnswer.REPEATED, ruling.reason, decision=last)
+        self._write()
+        decision = self._tx.decisions.append(draft_of(request, ruling))
+        return _answer(wish, PutAnswer.DENIED, ruling.reason, decision=decision)
 
-    def _intent(self, wish: Wanted, request: ActionRequest, decision: ActionDecision) -> ScaleIntent:
+    def _intent(self, wish: Wanted, decision: ActionDecision) -> ScaleIntent:
+        key = decision.request.key
         return ScaleIntent(
             service=wish.service.name,
             unit=wish.service.name,
             controller_mode=NATIVE,
-            intent_id=request.key,
-            idempotency_key=request.key,
+            intent_id=key,
+            idempotency_key=key,
             expected_revision=wish.expected_revision,
             revision=wish.expected_revision + 1,
             operation=wish.operation,

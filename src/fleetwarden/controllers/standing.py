@@ -19,11 +19,11 @@ from fleetwarden.domain.budgets import Use, Wave
 from fleetwarden.domain.identifiers import Micros, rfc3339
 from fleetwarden.domain.policy_rules import Rule
 from fleetwarden.domain.storm import Storms
-from fleetwarden.ports.stores import Freeze, Tx
+from fleetwarden.ports.stores import DecisionDraft, Freeze, Tx
 
 __all__ = ["Standing"]
 
-NOT_NUMBERED = 0  # the decision behind a use of this very transaction, which may not be written yet
+NOT_NUMBERED = 0  # a decision of this transaction: whom it counts for is known before its number is
 FREEZES_TOLD = 3  # named in a denial; `freeze status` names all
 _PEOPLE = frozenset({Source.OPERATOR, Source.API})
 _USES = frozenset({Verdict.ALLOW, Verdict.ALLOW_NOTIFY})
@@ -97,9 +97,10 @@ class Standing:
             wave = self._waves[key] = found if isinstance(found, Wave) else Wave(found)
         return wave
 
-    def note(self, request: ActionRequest, verdict: Verdict) -> None:
+    def note(self, decision: DecisionDraft) -> None:
         """Count what this transaction has decided.  An authorisation that it gave up may be counted a little longer."""
-        if verdict not in _USES:
+        request = decision.request
+        if decision.verdict not in _USES or decision.approval_seq is not None:
             return
         use = Use(decision_seq=NOT_NUMBERED, target=request.target, at=self._tx.now())
         for (kind, _, dry_run, limit), known in self._uses.items():

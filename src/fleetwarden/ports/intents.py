@@ -19,7 +19,7 @@ from fleetwarden.domain.lifecycles import IntentState
 from fleetwarden.domain.question_evidence import Want
 from fleetwarden.ports.pages import Page
 
-__all__ = ["UNREAD", "Convergence", "IntentDraft", "IntentRow", "Intents", "Unread"]
+__all__ = ["UNREAD", "Convergence", "IntentRow", "Intents", "NextRevision", "Unread"]
 
 
 class Convergence(Record, gc=False):
@@ -58,6 +58,14 @@ class IntentRow(Record, gc=False):
         return show_id("I", self.seq)
 
 
+class NextRevision(Record, gc=False):
+    """A revision to be accepted.  `latest`: its service's latest row, read in this transaction under the lock."""
+
+    intent: ScaleIntent
+    decision_seq: int
+    latest: IntentRow | None
+
+
 class Unread(Enum):
     """That the latest row was not read yet, as against there being none."""
 
@@ -65,16 +73,6 @@ class Unread(Enum):
 
 
 UNREAD = Unread.UNREAD
-
-
-class IntentDraft(Record, gc=False):
-    """What `put` is told of one revision."""
-
-    intent: ScaleIntent
-    state: IntentState
-    decision_seq: int | None
-    approval_seq: int | None = None
-    latest: IntentRow | Unread | None = UNREAD
 
 
 class Intents(Protocol):
@@ -98,10 +96,11 @@ class Intents(Protocol):
         lock; a revision that somebody wrote all the same is met by the compare-and-swap.
         """
 
-    def put_many(self, drafts: Sequence[IntentDraft]) -> Sequence[IntentRow]:
-        """`put` of each of these, of different services, in a handful of statements.
+    def accept_many(self, revisions: Sequence[NextRevision]) -> Sequence[IntentRow]:
+        """As `put` in state intent_accepted, for each of these in order, at a fraction of the cost.
 
-        What one of them raises is raised for all: the transaction is then to be given up.
+        All of them are written, or the call fails, with what `put` raises; none may be of a service twice, nor have
+        been put before.
         """
 
     def latest(self, service: str) -> IntentRow | None: ...

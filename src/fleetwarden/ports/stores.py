@@ -72,7 +72,7 @@ class Decisions(Protocol):
         """Number, date (`tx.now()`) and store a decision."""
 
     def append_many(self, drafts: Sequence[DecisionDraft]) -> Sequence[ActionDecision]:
-        """The same for each of these, in a handful of statements; they are numbered in their order."""
+        """As `append`, for each in order, at a fraction of the cost: all of them are written, or the call fails."""
 
     def link(self, seq: int, *, approval_seq: int | None = None, action_seq: int | None = None) -> None:
         """Set a link that is not set yet."""

@@ -19,7 +19,6 @@ from fleetwarden.domain.identifiers import Micros, show_id
 from fleetwarden.ports.stores import DecisionDraft, Page
 from fleetwarden.store import columns, ledger, schema
 from fleetwarden.store.columns import document, text
-from fleetwarden.store.numbered_rows import NumberedRows
 from fleetwarden.store.session import Session
 from fleetwarden.store.statements import Listing, Row, Statement, each_of, one_of, param, write
 
@@ -29,7 +28,8 @@ _D, _O = schema.decisions, schema.outbox
 _ALL = sa.select(*_D.c)
 _NEWEST_FIRST = _D.c.seq.desc()
 
-_INSERT, _ROWS = Statement(write(_D).returning(_D.c.seq)), NumberedRows(_D)
+_INSERT = Statement(write(_D).returning(_D.c.seq))
+_INSERT_NUMBERED = Statement(write(_D, given=_D.c.keys()))
 _GET = Statement(_ALL.where(_D.c.seq == param("seq")))
 _BY_KEY = Statement(_ALL.where(_D.c.key == param("key", str)).order_by(_D.c.seq).limit(1))
 _LATEST_WHERE = _ALL.where(_D.c.target == param("target", str), _D.c.kind == param("kind", str))
@@ -146,7 +146,7 @@ def _decision(row: Row) -> ActionDecision:
 
 
 def _values(draft: DecisionDraft, at: Micros) -> dict[str, Any]:
-    """The columns but the number, in the order of the table."""
+    """The columns of a new row but for its number."""
     request = draft.request
     return {
         "at": at,
@@ -170,7 +170,7 @@ def _values(draft: DecisionDraft, at: Micros) -> dict[str, Any]:
     }
 
 
-def _made(draft: DecisionDraft, seq: int, values: Mapping[str, Any]) -> ActionDecision:
+def _made(seq: int, draft: DecisionDraft, values: Mapping[str, Any]) -> ActionDecision:
     return ActionDecision(
         seq=seq,
         at=values["at"],
@@ -198,17 +198,18 @@ class StoredDecisions:
         values = _values(draft, self._session.now())
         [(seq,)] = self._session.change(_INSERT, **values)
         ledger.enter(self._session, "decisions", {"seq": seq, **values})
-        return _made(draft, seq, values)
+        return _made(seq, draft, values)
 
     def append_many(self, drafts: Sequence[DecisionDraft]) -> Sequence[ActionDecision]:
         session, now = self._session, self._session.now()
-        rows = [{"seq": 0, **_values(draft, now)} for draft in drafts]
-        for row, seq in zip(rows, session.numbers(_ROWS, len(rows)), strict=True):
-            row["seq"] = seq
-        session.write(_ROWS, [tuple(row.values()) for row in rows])
+        values = [_values(draft, now) for draft in drafts]
+        rows = [
+            {"seq": seq, **one} for seq, one in zip(session.take_numbers(_D.name, len(drafts)), values, strict=True)
+        ]
+        session.change_many(_INSERT_NUMBERED, rows)
         for row in rows:
             ledger.enter(session, "decisions", row)
-        return [_made(draft, row["seq"], row) for draft, row in zip(drafts, rows, strict=True)]
+        return [_made(row["seq"], draft, row) for row, draft in zip(rows, drafts, strict=True)]
 
     def link(self, seq: int, *, approval_seq: int | None = None, action_seq: int | None = None) -> None:
         if approval_seq is None and action_seq is None:

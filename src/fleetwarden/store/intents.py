@@ -7,21 +7,21 @@ before.  A row is never rewritten but for its state and what it led to, and ever
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
 from fleetwarden.domain.contract.lifecycle import ScaleIntent
 from fleetwarden.domain.errors import Conflict, IllegalMove, NotFound, Refused, StaleRevision
-from fleetwarden.domain.identifiers import Micros, show_id
+from fleetwarden.domain.identifiers import JsonValue, Micros, show_id
 from fleetwarden.domain.lifecycles import INTENT, IntentState
-from fleetwarden.ports.intents import UNREAD, Convergence, IntentDraft, IntentRow, Unread
+from fleetwarden.ports.intents import UNREAD, Convergence, IntentRow, NextRevision, Unread
 from fleetwarden.ports.pages import Page
 from fleetwarden.store import columns, ledger, schema, schema_intents
 from fleetwarden.store.columns import document, prose, text
-from fleetwarden.store.numbered_rows import NumberedRow, NumberedRows
 from fleetwarden.store.session import Session
-from fleetwarden.store.statements import Listing, Row, Statement, each_of, one_of, param
+from fleetwarden.store.statements import Listing, Row, Statement, each_of, one_of, param, write
 
 __all__ = ["StoredIntents"]
 
@@ -36,7 +36,8 @@ _MOVING = (
     IntentState.OBSERVED,
 )
 
-_ROWS = NumberedRows(_I, unless_taken=True)
+_INSERT = Statement(write(_I).on_conflict_do_nothing().returning(_I.c.seq))
+_INSERT_NUMBERED = Statement(write(_I, given=_I.c.keys()).on_conflict_do_nothing())
 _GET = Statement(_ALL.where(_I.c.seq == param("seq")))
 _GET_LOCKED = Statement(_ALL.where(_I.c.seq == param("seq")).with_for_update())
 _LATEST = Statement(_ALL.where(_I.c.service == param("service", str)).order_by(_I.c.revision.desc()).limit(1))
@@ -105,50 +106,49 @@ def _row(row: Row) -> IntentRow:
     )
 
 
-def _columns(draft: IntentDraft, seq: int, body: str, now: Micros) -> NumberedRow:
-    intent = draft.intent
-    return (
-        seq,
-        text("intent.service", intent.service),
-        intent.revision,
-        text("intent.intent_id", intent.intent_id),
-        draft.state.value,
-        intent.operation.value,
-        intent.desired_replicas,
-        body,
-        draft.decision_seq,
-        draft.approval_seq,
-        None,
-        now,
-        _accepted_at(draft, now),
-        now,
-        "",
-        "{}",
-    )
+def _values(
+    intent: ScaleIntent, state: IntentState, now: Micros, decision_seq: int | None, approval_seq: int | None
+) -> dict[str, Any]:
+    """The columns of a new row but for its number."""
+    return {
+        "service": text("intent.service", intent.service),
+        "revision": intent.revision,
+        "intent_id": text("intent.intent_id", intent.intent_id),
+        "state": state.value,
+        "operation": intent.operation.value,
+        "desired": intent.desired_replicas,
+        "intent": document("intent", intent),
+        "decision_seq": decision_seq,
+        "approval_seq": approval_seq,
+        "action_seq": None,
+        "created_at": now,
+        "accepted_at": now if state is IntentState.INTENT_ACCEPTED else None,
+        "moved_at": now,
+        "note": "",
+        "convergence": "{}",
+    }
 
 
-def _accepted_at(draft: IntentDraft, now: Micros) -> Micros | None:
-    return now if draft.state is IntentState.INTENT_ACCEPTED else None
-
-
-def _told(draft: IntentDraft, body: str) -> str:
-    """What the ledger is told of a new one; `body`: the intent as it is stored."""
-    return document(
-        "event.body",
-        {"state": draft.state.value, "intent": msgspec.Raw(body.encode()), "decision_seq": draft.decision_seq},
-    )
-
-
-def _new(draft: IntentDraft, seq: int, now: Micros) -> IntentRow:
+def _made(
+    seq: int, intent: ScaleIntent, state: IntentState, now: Micros, decision_seq: int | None, approval_seq: int | None
+) -> IntentRow:
     return IntentRow(
         seq=seq,
-        intent=draft.intent,
-        state=draft.state,
-        decision_seq=draft.decision_seq,
-        approval_seq=draft.approval_seq,
-        accepted_at=_accepted_at(draft, now),
+        intent=intent,
+        state=state,
+        decision_seq=decision_seq,
+        approval_seq=approval_seq,
+        accepted_at=now if state is IntentState.INTENT_ACCEPTED else None,
         moved_at=now,
     )
+
+
+def _event(made: IntentRow) -> dict[str, JsonValue]:
+    return {
+        "state": made.state.value,
+        "intent": msgspec.to_builtins(made.intent),
+        "decision_seq": made.decision_seq,
+    }
 
 
 class StoredIntents:
@@ -166,58 +166,41 @@ class StoredIntents:
         approval_seq: int | None = None,
         latest: IntentRow | Unread | None = UNREAD,
     ) -> IntentRow:
-        draft = IntentDraft(
-            intent=intent, state=state, decision_seq=decision_seq, approval_seq=approval_seq, latest=latest
-        )
-        return self.put_many([draft])[0]
-
-    def put_many(self, drafts: Sequence[IntentDraft]) -> Sequence[IntentRow]:
-        session, now = self._session, self._session.now()
-        found = [self._already(draft) for draft in drafts]
-        new = [draft for draft, known in zip(drafts, found, strict=True) if known is None]
-        numbers = session.numbers(_ROWS, len(new))
-        bodies = [document("intent", draft.intent) for draft in new]
-        rows = [_columns(draft, seq, body, now) for draft, seq, body in zip(new, numbers, bodies, strict=True)]
-        written = set(session.write(_ROWS, rows))
-        ledger.enter_events(
-            session,
-            "intent",
-            [
-                (seq, _told(draft, body))
-                for draft, seq, body in zip(new, numbers, bodies, strict=True)
-                if seq in written
-            ],
-        )
-        made = iter(
-            [
-                _new(draft, seq, now) if seq in written else self._taken(draft.intent)
-                for draft, seq in zip(new, numbers, strict=True)
-            ]
-        )
-        return [next(made) if known is None else known for known in found]
-
-    def _already(self, draft: IntentDraft) -> IntentRow | None:
-        """The row that says the very same, or None where this is the next revision; raises where it may not be put."""
-        intent, latest = draft.intent, draft.latest
-        if draft.state not in _PUT_STATES:
-            raise Refused(f"an intent cannot be put as {draft.state.value}")
+        if state not in _PUT_STATES:
+            raise Refused(f"an intent cannot be put as {state.value}")
         if isinstance(latest, Unread):
             latest = self.latest(intent.service)
         if latest is not None and latest.intent.intent_id == intent.intent_id:
             return self._again(latest, intent)
-        newest = 0 if latest is None else latest.intent.revision
-        if intent.expected_revision != newest:
-            raise self._stale(intent, newest)
-        if latest is not None and draft.state is not IntentState.SUPERSEDED:
-            self._refuse_if_under_way(latest)
-        return None
+        self._refuse_unless_next(intent, latest, state)
+        now = self._session.now()
+        written = self._session.change(_INSERT, **_values(intent, state, now, decision_seq, approval_seq))
+        if not written:  # somebody else's revision became visible in between; it may be this very one
+            now_latest = self.latest(intent.service)
+            if now_latest is not None and now_latest.intent.intent_id == intent.intent_id:
+                return self._again(now_latest, intent)
+            raise self._stale(intent, intent.revision)
+        made = _made(written[0][0], intent, state, now, decision_seq, approval_seq)
+        ledger.enter_event(self._session, "intent", made.seq, _event(made))
+        return made
 
-    def _taken(self, intent: ScaleIntent) -> IntentRow:
-        """Somebody else's revision became visible in between; it may be this very one."""
-        latest = self.latest(intent.service)
-        if latest is not None and latest.intent.intent_id == intent.intent_id:
-            return self._again(latest, intent)
-        raise self._stale(intent, intent.revision)
+    def accept_many(self, revisions: Sequence[NextRevision]) -> Sequence[IntentRow]:
+        session, now, state = self._session, self._session.now(), IntentState.INTENT_ACCEPTED
+        for one in revisions:
+            self._refuse_unless_next(one.intent, one.latest, state)
+        numbers = session.take_numbers(_I.name, len(revisions))
+        rows = [
+            {"seq": seq, **_values(one.intent, state, now, one.decision_seq, None)}
+            for seq, one in zip(numbers, revisions, strict=True)
+        ]
+        if session.change_many(_INSERT_NUMBERED, rows) != len(rows):
+            raise self._overtaken([one.intent for one in revisions], numbers)
+        made = [
+            _made(seq, one.intent, state, now, one.decision_seq, None)
+            for seq, one in zip(numbers, revisions, strict=True)
+        ]
+        ledger.enter_events(session, "intent", [(one.seq, _event(one)) for one in made])
+        return made
 
     def latest(self, service: str) -> IntentRow | None:
         row = self._session.row(_LATEST, service=service)
@@ -295,6 +278,22 @@ class StoredIntents:
         if not rows:
             raise IllegalMove(f"{row.id} of {row.intent.service} is not {row.state.value} any more")
         return _row(rows[0])
+
+    def _refuse_unless_next(self, intent: ScaleIntent, latest: IntentRow | None, state: IntentState) -> None:
+        newest = 0 if latest is None else latest.intent.revision
+        if intent.expected_revision != newest:
+            raise self._stale(intent, newest)
+        if latest is not None and state is not IntentState.SUPERSEDED:
+            self._refuse_if_under_way(latest)
+
+    def _overtaken(self, wanted: Sequence[ScaleIntent], numbers: Sequence[int]) -> StaleRevision:
+        """The unique index refused one of these: somebody else's revision became visible in between."""
+        latest = self.latest_of([one.service for one in wanted])
+        for seq, one in zip(numbers, wanted, strict=True):
+            found = latest.get(one.service)
+            if found is None or found.seq != seq:
+                return self._stale(one, one.revision if found is None else found.intent.revision)
+        raise AssertionError("every revision was written, and yet fewer rows were")
 
     def _refuse_if_under_way(self, latest: IntentRow) -> None:
         under_way = latest.state is IntentState.RECOVERY_PENDING

@@ -18,7 +18,6 @@ from fleetwarden.domain.identifiers import JsonValue
 from fleetwarden.domain.sealing import Leaf, Seal
 from fleetwarden.ports.ledger import LedgerItem
 from fleetwarden.store import columns, feed, schema
-from fleetwarden.store.numbered_rows import NumberedRows
 from fleetwarden.store.session import Session
 from fleetwarden.store.statements import Row, Statement, param, write
 
@@ -45,7 +44,7 @@ SEALED: Mapping[str, tuple[str, ...]] = {
 
 _ENTER = Statement(write(_L, given=["kind", "ref", "digest"]).values(xact=feed.ThisTransaction()))
 _EVENT = Statement(write(_EVENTS).returning(*_EVENTS.c))
-_EVENT_ROWS = NumberedRows(_EVENTS)
+_EVENT_NUMBERED = Statement(write(_EVENTS, given=_EVENTS.c.keys()))
 _OPEN = _L.c.position.is_(None)
 _DUE = Statement(sa.select(_L.c.seq).where(_OPEN, feed.finished(_L.c.xact)).order_by(_L.c.xact, _L.c.seq).limit(1))
 _TIP = Statement(
@@ -158,14 +157,16 @@ def enter_event(session: Session, topic: str, ref: int, body: Mapping[str, JsonV
     enter(session, "ledger_events", dict(zip(_EVENTS.c.keys(), row, strict=True)))
 
 
-def enter_events(session: Session, topic: str, bodies: Sequence[tuple[int, str]]) -> None:
-    """`enter_event` of many: each the number of what changed, and the body as canonical JSON."""
-    now, names = session.now(), _EVENTS.c.keys()
-    numbers = session.numbers(_EVENT_ROWS, len(bodies))
-    rows = [(seq, now, topic, ref, body) for seq, (ref, body) in zip(numbers, bodies, strict=True)]
-    session.write(_EVENT_ROWS, rows)
+def enter_events(session: Session, topic: str, changes: Sequence[tuple[int, Mapping[str, JsonValue]]]) -> None:
+    """As `enter_event`, for many changes of one topic: what changed by its number, in order."""
+    at, numbers = session.now(), session.take_numbers(_EVENTS.name, len(changes))
+    rows = [
+        {"seq": seq, "at": at, "topic": topic, "ref": ref, "body": columns.document("event.body", dict(body))}
+        for seq, (ref, body) in zip(numbers, changes, strict=True)
+    ]
+    session.change_many(_EVENT_NUMBERED, rows)
     for row in rows:
-        enter(session, "ledger_events", dict(zip(names, row, strict=True)))
+        enter(session, "ledger_events", row)
 
 
 @columns.reading("seal")

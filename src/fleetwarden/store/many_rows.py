@@ -17,7 +17,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
-__all__ = ["PLACE", "given_rows", "insert_numbered", "insert_rows", "numbered", "packed"]
+__all__ = ["PLACE", "given_rows", "insert_rows", "packed"]
 
 PLACE = "place"  # the name of a row's place in the list
 _ENCODE = msgspec.json.Encoder().encode
@@ -117,20 +117,6 @@ def insert_rows(table: sa.Table, parameter: str = "rows") -> Insert:
     # A condition that always holds: without one SQLite takes ON CONFLICT for a part of the query.
     query = sa.select(*values).where(sa.literal_column("1") == sa.literal_column("1")).order_by(given.c[PLACE])
     return insert(table).from_select(names, query, include_defaults=False)
-
-
-def insert_numbered(table: sa.Table, parameter: str = "rows") -> Insert:
-    """An insert of the list parameter's rows, each with every column, its number first, in the order of the table."""
-    columns = [column for column in table.c if column.name != "seq"]
-    given = given_rows(parameter, columns)
-    values = [given.c[PLACE], *(given.c[column.name] for column in columns)]
-    query = sa.select(*values).where(sa.literal_column("1") == sa.literal_column("1"))
-    return insert(table).from_select(["seq", *(column.name for column in columns)], query, include_defaults=False)
-
-
-def numbered(rows: Sequence[Sequence[int | str | None]]) -> str:
-    """Rows that begin with their number as one JSON text: what the parameter of `insert_numbered` takes."""
-    return _ENCODE(rows).decode()
 
 
 def packed(rows: Sequence[Sequence[int | str | None]]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-import msgspec
 import pytest
 
 from fleetwarden.domain.actions import LeaseFence
@@ -13,7 +12,7 @@ from fleetwarden.domain.contract.lifecycle import IntentOperation, ScaleIntent, 
 from fleetwarden.domain.errors import Conflict, FleetError, IllegalMove, NotFound, Refused, StaleRevision
 from fleetwarden.domain.lifecycles import INTENT, IntentState
 from fleetwarden.domain.sealing import content_digest
-from fleetwarden.ports.intents import Convergence, IntentDraft, IntentRow
+from fleetwarden.ports.intents import Convergence, IntentRow, NextRevision
 from fleetwarden.ports.stores import Page, Tx
 from tests.contract.store.records import (
     carried_out,
@@ -222,84 +221,47 @@ def test_what_observers_said_is_kept_without_a_move(store):
     assert (kept.state, kept.convergence) == (S.EXECUTED, seen)
 
 
-def drafts(tx: Tx, *wanted: ScaleIntent, **more: Any) -> list[IntentDraft]:
-    decided = tx.decisions.append_many([decision_draft(request(one.service, "scale_service")) for one in wanted])
-    return [
-        IntentDraft(intent=one, state=S.INTENT_ACCEPTED, decision_seq=decision.seq, **more)
-        for one, decision in zip(wanted, decided, strict=True)
-    ]
-
-
-@pytest.mark.req("AUT-3", "AUT-4")
-def test_many_are_put_as_one_at_a_time_would_be_and_entered_into_the_ledger(store):
-    one = store.transact("put", put)
-    many = store.transact("put", lambda tx: tx.intents.put_many(drafts(tx, *[intent(f"s{n}") for n in range(5)])))
-    later = store.transact("put", lambda tx: put(tx, intent("z")))
-    assert [row.seq for row in (one, *many, later)] == sorted({row.seq for row in (one, *many, later)})
-    for row in many:
-        assert store.read(lambda tx, seq=row.seq: tx.intents.get(seq)) == row
-        assert store.read(lambda tx, seq=row.decision_seq: tx.decisions.get(seq)).request.target == row.intent.service
-    store.transact("seal", lambda tx: tx.ledger.seal(1_000))
-    items = store.read(lambda tx: tx.ledger.entries(0, 1_000))
-    assert {(item["kind"], item["ref"]) for item in items} >= {("decisions", row.decision_seq) for row in many}
-    told = [msgspec.json.decode(item["row"]["body"]) for item in items if item["kind"] == "ledger_events"]
-    alone = msgspec.to_builtins(one.intent)
-    assert told[0] == {"state": "intent_accepted", "intent": alone, "decision_seq": one.decision_seq}
-    assert [body["intent"]["service"] for body in told] == ["web", *(f"s{n}" for n in range(5)), "z"]
-    assert all(item["digest"] == content_digest(item["kind"], item["row"]) for item in items)
-    for kind in store.read(lambda tx: tx.ledger.kinds()):
-        assert store.read(lambda tx, kind=kind: tx.ledger.strays(kind, 0, 100)) == ([], None)
-
-
-@pytest.mark.req("AUT-4")
-def test_of_many_one_that_stands_already_is_returned_as_it_stands(store):
-    first = store.transact("put", put)
-    found = store.transact(
-        "put", lambda tx: tx.intents.put_many(drafts(tx, intent("a"), intent(), intent("b"), latest=None))
-    )
-    assert [row.intent.service for row in found] == ["a", "web", "b"]
-    assert found[1] == first
-    assert store.read(lambda tx: tx.intents.latest_of(["a", "b"])) == {"a": found[0], "b": found[2]}
-
-
-@pytest.mark.req("AUT-4")
-def test_of_many_a_revision_that_somebody_took_meanwhile_ends_them_all(store):
-    """Whatever was read before (here: that there was none), the index decides."""
-    store.transact("put", put)
-    with pytest.raises(StaleRevision, match="no longer the latest"):
-        store.transact(
-            "put", lambda tx: tx.intents.put_many(drafts(tx, intent("a"), intent(desired=9), intent("b"), latest=None))
+def accepted_together(tx: Tx, *wanted: ScaleIntent) -> list[IntentRow]:
+    asked = [request(one.service, "scale_service", params={"replicas": one.desired_replicas}) for one in wanted]
+    decided = tx.decisions.append_many([decision_draft(one) for one in asked])
+    latest = tx.intents.latest_of([one.service for one in wanted])
+    return list(
+        tx.intents.accept_many(
+            [
+                NextRevision(intent=one, decision_seq=of.seq, latest=latest.get(one.service))
+                for one, of in zip(wanted, decided, strict=True)
+            ]
         )
-    assert store.read(lambda tx: tx.intents.latest_of(["a", "b"])) == {}
-    assert len(store.read(lambda tx: tx.decisions.list(Page()))) == 1
-
-
-@pytest.mark.req("AUT-4", "AUT-20")
-def test_of_lists_that_race_for_the_same_revisions_one_is_kept_whole(store):
-    names = [f"s{n}" for n in range(8)]
-    ends = race(
-        store,
-        *[
-            lambda tx, n=n: tx.intents.put_many(drafts(tx, *[intent(name, desired=n) for name in names], latest=None))
-            for n in range(2, 7)
-        ],
     )
-    kept = [one for one in ends if not isinstance(one, FleetError)]
-    assert len(kept) == 1
-    assert {type(one) for one in ends if isinstance(one, FleetError)} == {StaleRevision}
-    assert store.read(lambda tx: tx.intents.latest_of(names)) == {row.intent.service: row for row in kept[0]}
 
 
-def test_no_row_makes_no_statement_and_a_read_transaction_puts_none(store):
-    assert store.transact("put", lambda tx: (tx.intents.put_many([]), tx.decisions.append_many([]))) == ([], [])
-    with pytest.raises(Refused, match="cannot write"):
-        store.read(lambda tx: tx.decisions.append_many([decision_draft()]))
+@pytest.mark.req("AUT-3", "RUN-8")
+def test_revisions_accepted_together_are_what_they_would_be_alone_and_are_all_entered(store):
+    def run(tx: Tx) -> list[IntentRow]:
+        return [put(tx, intent("a")), *accepted_together(tx, intent("b"), intent("c")), put(tx, intent("d"))]
+
+    rows = store.transact("put", run)
+    assert [store.read(lambda tx, one=one: tx.intents.get(one.seq)) for one in rows] == rows
+    assert [one.seq for one in rows] == sorted({one.seq for one in rows})
+    entered = store.read(lambda tx: tx.ledger.tail(0, 0, 100))
+    assert sorted(one["ref"] for one in entered if one["kind"] == "decisions") == [one.decision_seq for one in rows]
+    events = [one["row"] for one in entered if one["kind"] == "ledger_events"]
+    assert [(one["topic"], one["ref"]) for one in events] == [("intent", one.seq) for one in rows]
+    for one in entered:
+        assert one["digest"] == content_digest(one["kind"], one["row"])
 
 
-def test_many_are_numbered_above_an_epochs_floor(sqlite):
+@pytest.mark.req("AUT-4")
+@pytest.mark.parametrize("second", [("b", 1), ("a", 0)])
+def test_of_revisions_accepted_together_none_is_written_if_one_is_stale(store, second):
+    service, expected = second
+    with pytest.raises(StaleRevision, match=f"^{service}: "):
+        store.transact("put", lambda tx: accepted_together(tx, intent("a"), intent(service, expected, 7)))
+    assert store.read(lambda tx: (tx.intents.latest("a"), tx.decisions.list(Page()))) == (None, [])
+
+
+def test_what_is_written_together_is_numbered_above_an_epochs_floor(sqlite):
     store = sqlite.open()
-    rows = [("decisions", 500), ("intents", 700), ("ledger_events", 900)]
-    store._connection.executemany("INSERT INTO number_floors (name, floor) VALUES (?, ?)", rows)
-    found = store.transact("put", lambda tx: tx.intents.put_many(drafts(tx, intent("a"), intent("b"))))
-    assert [(row.seq, row.decision_seq) for row in found] == [(701, 501), (702, 502)]
-    assert store.transact("put", put).seq == 703
+    store._connection.execute("INSERT INTO number_floors (name, floor) VALUES ('decisions', 500), ('intents', 700)")
+    rows = store.transact("put", lambda tx: [*accepted_together(tx, intent("a"), intent("b")), put(tx, intent("c"))])
+    assert [(one.decision_seq, one.seq) for one in rows] == [(501, 701), (502, 702), (503, 703)]
