@@ -193,7 +193,9 @@ class PutLater(OnLoad):
             tx.after_commit(lambda: store.transact("late_put", lambda again: ignore(again.intents.put(intent, **more))))
 
         def all_later(revisions: Sequence[NextRevision]) -> Sequence[None]:
-            tx.after_commit(lambda: store.transact("late_put", lambda again: again.intents.accept_many(revisions)))
+            tx.after_commit(
+                lambda: store.transact("late_put", lambda again: ignore(again.intents.accept_many(revisions)))
+            )
             return [None for _ in revisions]
 
         return Through(tx, intents=Through(tx.intents, put=later, accept_many=all_later))
