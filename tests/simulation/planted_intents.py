@@ -38,7 +38,7 @@ from fleetwarden.domain.scaling_block import ScalingBlock, Step
 from fleetwarden.domain.signal_rules import check
 from fleetwarden.domain.signals import NoSample, Reading, Sample
 from fleetwarden.domain.tracking_columns import BlockTable, compile_blocks
-from fleetwarden.ports.intents import IntentRow
+from fleetwarden.ports.intents import IntentRow, NextRevision
 from fleetwarden.ports.stores import Tx
 from fleetwarden.store.intents import StoredIntents
 from tests.simulation import load
@@ -152,6 +152,19 @@ class PutOverAnyRevision(PutUnderAnOldLease):
                 return put(self, intent, **more)
 
         self.replace(StoredIntents, "put", over)
+        accept_many = StoredIntents.accept_many
+
+        def over_them(self: StoredIntents, revisions: Sequence[NextRevision]) -> Sequence[IntentRow]:
+            return accept_many(self, [with_latest_as_expected(self, one) for one in revisions])
+
+        def with_latest_as_expected(self: StoredIntents, one: NextRevision) -> NextRevision:
+            known = latest(self, one.intent.service)
+            if known is not None:
+                told = msgspec.structs.replace(known.intent, revision=one.intent.expected_revision, intent_id="")
+                known = msgspec.structs.replace(known, intent=told)
+            return msgspec.structs.replace(one, latest=known)
+
+        self.replace(StoredIntents, "accept_many", over_them)
 
 
 class PutOverWhatRuns(OnLoad):
@@ -179,7 +192,13 @@ class PutLater(OnLoad):
         def later(intent: Any, **more: Any) -> None:
             tx.after_commit(lambda: store.transact("late_put", lambda again: ignore(again.intents.put(intent, **more))))
 
-        return Through(tx, intents=Through(tx.intents, put=later))
+        def all_later(revisions: Sequence[NextRevision]) -> Sequence[None]:
+            tx.after_commit(
+                lambda: store.transact("late_put", lambda again: ignore(again.intents.accept_many(revisions)))
+            )
+            return [None for _ in revisions]
+
+        return Through(tx, intents=Through(tx.intents, put=later, accept_many=all_later))
 
 
 class AcceptedUnasked(OnLoad):

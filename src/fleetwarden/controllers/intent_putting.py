@@ -7,9 +7,8 @@ not replaced by every next reading of a signal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from functools import partial
 
 import msgspec
 
@@ -76,7 +75,7 @@ class Wanted(Record):
     query_text: str = ""
 
 
-class Put(Record):
+class Put(Record, gc=False):
     """The desk's answer to one wish, with what it wrote."""
 
     service: str
@@ -88,7 +87,7 @@ class Put(Record):
     until: Micros | None = None
 
 
-class _Plain(Record):
+class _Plain(Record, gc=False):
     """An accepted wish that nothing else hangs on: its decision and its revision are written with others."""
 
     place: int
@@ -174,16 +173,15 @@ class Putting:
 
     def _weigh(self, wish: Wanted) -> Put:
         latest = self._latest.get(wish.service.name)
-        checks: tuple[Callable[[], Put | None], ...] = (
-            partial(self._declared_otherwise, wish),
-            partial(self._other_revision, wish, latest),
-            partial(self._said_already, wish, latest),
-            partial(self._busy, wish, latest),
-            partial(self._cooling, wish),
+        held = (
+            self._declared_otherwise(wish)
+            or self._other_revision(wish, latest)
+            or self._said_already(wish, latest)
+            or self._busy(wish, latest)
+            or self._cooling(wish)
         )
-        for check in checks:
-            if (held := check()) is not None:
-                return held
+        if held is not None:
+            return held
         request = msgspec.structs.replace(
             wish.request,
             key=intent_id(wish.service.name, NATIVE, wish.expected_revision, wish.operation.value, wish.desired),

@@ -111,10 +111,13 @@ class RecordMeta(msgspec.StructMeta):
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,))
 class Record(msgspec.Struct, metaclass=RecordMeta, frozen=True, forbid_unknown_fields=True):
-    """Base of closed records: keyword only, immutable, unknown fields refused."""
+    """Base of closed records: keyword only, immutable, unknown fields refused.
+
+    Those that are made by the thousand and hold plain values only say `gc=False`: nothing of them can lie in a cycle.
+    """
 
 
-class Evidence(Record):
+class Evidence(Record, gc=False):
     """What was seen that led to a request.  `observed_at` is by the store's clock, taken before the read began."""
 
     observed_at: Micros | None = None
@@ -122,7 +125,7 @@ class Evidence(Record):
     facts: Mapping[str, JsonValue] = {}
 
 
-class ActionRequest(Record):
+class ActionRequest(Record, gc=False):
     """Somebody's wish to change one target.
 
     `key` is the idempotency key: one key, one effect.  `params` holds what the actuator reads and nothing else.
@@ -150,7 +153,7 @@ class ActionRequest(Record):
         return digest([self.kind, self.target, self.identity, self.params])
 
 
-class ActionDecision(Record):
+class ActionDecision(Record, gc=False):
     """One verdict, as it stands in the ledger.  `numbers` are the figures that decided (budget uses, limits, times)."""
 
     seq: int
@@ -219,7 +222,7 @@ class ActionApproval(Record):
         return f"action_approval:{self.seq}"
 
 
-class LeaseFence(Record):
+class LeaseFence(Record, gc=False):
     """Who may write: the token only ever grows; a write under an older one is refused."""
 
     cadence: str

@@ -7,6 +7,7 @@ counts: a clock that was stepped back must not open a budget.  Nothing here deci
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from itertools import islice
 from math import inf
@@ -34,7 +35,7 @@ MAX_WINDOW_S = 31_536_000  # 365 days
 LISTED = 32  # uses or targets that a finding lists by name; it counts all of them
 
 
-class Use(Record):
+class Use(Record, gc=False):
     """One budget slot in use: which decision holds it, since when (admit time; a grant's: its execution)."""
 
     decision_seq: int
@@ -56,15 +57,30 @@ class Wave:
 
     def __init__(self, newest_first: Sequence[Use]) -> None:
         self._uses = {use.target: use for use in reversed(newest_first)}  # oldest first
+        self._listed = self._last()
 
     def add(self, use: Use) -> None:
         """A use that is newer than all others."""
-        self._uses.pop(use.target, None)
-        self._uses[use.target] = use
+        if self._uses.pop(use.target, None) is None:
+            self._uses[use.target] = use
+            self._listed.appendleft(use.target)
+        else:
+            self._uses[use.target] = use
+            self._listed = self._last()
+
+    def _last(self) -> deque[str]:
+        """The newest targets, one more than are listed, newest first."""
+        return deque(islice(reversed(self._uses), LISTED + 1), maxlen=LISTED + 1)
 
     def others(self, target: str) -> int:
         """How many targets there are beside this one."""
         return len(self._uses) - (target in self._uses)
+
+    def listed(self, target: str) -> tuple[str, ...]:
+        """The newest of the others, newest first, as many as are listed."""
+        if target in self._uses:
+            return tuple(one for one in self._listed if one != target)[:LISTED]
+        return tuple(self._listed)[:LISTED]
 
     def newest(self, target: str, most: int) -> tuple[Use, ...]:
         """At most so many of the others, newest first."""
@@ -85,7 +101,7 @@ class BlastRadius(Record):
     window_s: int
 
 
-class RateUse(Record):
+class RateUse(Record, gc=False):
     """How much of a rate limit is used.  `used` counts up to the limit; `next_slot_at` is set where it is full.
 
     `next_slot_at` is None for a limit of 0, which no waiting opens.
@@ -122,7 +138,7 @@ class RateUse(Record):
         return figures
 
 
-class BlastUse(Record):
+class BlastUse(Record, gc=False):
     """How wide a wave already is.  `targets` counts the distinct targets, the asked-for one included."""
 
     limit: BlastRadius
@@ -199,5 +215,4 @@ def blast(
     opens = None
     if count > limit.max_targets > 0:
         opens = wave.newest(target, limit.max_targets)[-1].at + window  # once this one leaves, max - 1 others remain
-    others = tuple(use.target for use in wave.newest(target, LISTED))
-    return BlastUse(limit=limit, targets=count, others=others, next_slot_at=opens)
+    return BlastUse(limit=limit, targets=count, others=wave.listed(target), next_slot_at=opens)

@@ -42,7 +42,7 @@ BUILT_IN = "built in"
 DEFAULTS = "defaults"  # what a decision says where no rule matched
 
 
-class Situation(Record):
+class Situation(Record, gc=False):
     """What holds outside policy and ledger right now, said in sentences that name owner and reason; empty = nothing.
 
     `freeze_file` is the path of a FREEZE file that exists.  `storm` denies; `min_healthy` asks for a person, and
@@ -56,7 +56,7 @@ class Situation(Record):
     irreversible: str = ""
 
 
-class Ruling(Record):
+class Ruling(Record, gc=False):
     """What policy says, why, by which rule and on which numbers.
 
     `code` is the check that decided, or `ok`.  `queued_by` are all checks that asked for a person: what a grant waives.

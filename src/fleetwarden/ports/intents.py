@@ -22,7 +22,7 @@ from fleetwarden.ports.pages import Page
 __all__ = ["UNREAD", "Convergence", "IntentRow", "Intents", "NextRevision", "Unread"]
 
 
-class Convergence(Record):
+class Convergence(Record, gc=False):
     """What observers said after the execution.  `against_at`: the newest look that contradicted, if any since;
     `want`: what ticks said of it before, while it was a question; None where none has said anything new."""
 
@@ -39,7 +39,7 @@ class Convergence(Record):
         return msgspec.structs.replace(self, want=want)
 
 
-class IntentRow(Record):
+class IntentRow(Record, gc=False):
     """One revision with where it stands.  `approval_seq`: who was asked; `action_seq`: its newest outbox record."""
 
     seq: int
@@ -58,7 +58,7 @@ class IntentRow(Record):
         return show_id("I", self.seq)
 
 
-class NextRevision(Record):
+class NextRevision(Record, gc=False):
     """A revision to be accepted.  `latest`: its service's latest row, read in this transaction under the lock."""
 
     intent: ScaleIntent

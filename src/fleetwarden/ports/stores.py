@@ -50,7 +50,7 @@ from fleetwarden.ports.watches import Quarantines, Watches
 T = TypeVar("T")
 
 
-class DecisionDraft(Record):
+class DecisionDraft(Record, gc=False):
     """A decision before the store numbers and dates it."""
 
     request: ActionRequest

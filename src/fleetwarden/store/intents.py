@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from fleetwarden.domain.contract.lifecycle import ScaleIntent
 from fleetwarden.domain.errors import Conflict, IllegalMove, NotFound, Refused, StaleRevision
-from fleetwarden.domain.identifiers import JsonValue, Micros, show_id
+from fleetwarden.domain.identifiers import Micros, show_id
 from fleetwarden.domain.lifecycles import INTENT, IntentState
 from fleetwarden.ports.intents import UNREAD, Convergence, IntentRow, NextRevision, Unread
 from fleetwarden.ports.pages import Page
@@ -143,12 +143,9 @@ def _made(
     )
 
 
-def _event(made: IntentRow) -> dict[str, JsonValue]:
-    return {
-        "state": made.state.value,
-        "intent": msgspec.to_builtins(made.intent),
-        "decision_seq": made.decision_seq,
-    }
+def _event(made: IntentRow, body: str) -> dict[str, Any]:
+    """What the ledger is told of a new row; `body`: the intent as it is stored."""
+    return {"state": made.state.value, "intent": msgspec.Raw(body.encode()), "decision_seq": made.decision_seq}
 
 
 class StoredIntents:
@@ -174,14 +171,15 @@ class StoredIntents:
             return self._again(latest, intent)
         self._refuse_unless_next(intent, latest, state)
         now = self._session.now()
-        written = self._session.change(_INSERT, **_values(intent, state, now, decision_seq, approval_seq))
+        values = _values(intent, state, now, decision_seq, approval_seq)
+        written = self._session.change(_INSERT, **values)
         if not written:  # somebody else's revision became visible in between; it may be this very one
             now_latest = self.latest(intent.service)
             if now_latest is not None and now_latest.intent.intent_id == intent.intent_id:
                 return self._again(now_latest, intent)
             raise self._stale(intent, intent.revision)
         made = _made(written[0][0], intent, state, now, decision_seq, approval_seq)
-        ledger.enter_event(self._session, "intent", made.seq, _event(made))
+        ledger.enter_event(self._session, "intent", made.seq, _event(made, values["intent"]))
         return made
 
     def accept_many(self, revisions: Sequence[NextRevision]) -> Sequence[IntentRow]:
@@ -199,7 +197,8 @@ class StoredIntents:
             _made(seq, one.intent, state, now, one.decision_seq, None)
             for seq, one in zip(numbers, revisions, strict=True)
         ]
-        ledger.enter_events(session, "intent", [(one.seq, _event(one)) for one in made])
+        told = [(one.seq, _event(one, row["intent"])) for one, row in zip(made, rows, strict=True)]
+        ledger.enter_events(session, "intent", told)
         return made
 
     def latest(self, service: str) -> IntentRow | None:

@@ -150,14 +150,14 @@ def enter(session: Session, table: str, row: Mapping[str, Any]) -> None:
     session.later(_ENTER, kind=table, ref=row["seq"], digest=sealing.content_digest(table, content))
 
 
-def enter_event(session: Session, topic: str, ref: int, body: Mapping[str, JsonValue]) -> None:
+def enter_event(session: Session, topic: str, ref: int, body: Mapping[str, Any]) -> None:
     """Write down and enter a change of a row that is not sealed itself.  `ref`: the number of what changed."""
     written = columns.document("event.body", dict(body))
     [row] = session.change(_EVENT, at=session.now(), topic=topic, ref=ref, body=written)
     enter(session, "ledger_events", dict(zip(_EVENTS.c.keys(), row, strict=True)))
 
 
-def enter_events(session: Session, topic: str, changes: Sequence[tuple[int, Mapping[str, JsonValue]]]) -> None:
+def enter_events(session: Session, topic: str, changes: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
     """As `enter_event`, for many changes of one topic: what changed by its number, in order."""
     at, numbers = session.now(), session.take_numbers(_EVENTS.name, len(changes))
     rows = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
+import msgspec
 import pytest
 
 from fleetwarden.domain.actions import LeaseFence
@@ -247,6 +248,10 @@ def test_revisions_accepted_together_are_what_they_would_be_alone_and_are_all_en
     assert sorted(one["ref"] for one in entered if one["kind"] == "decisions") == [one.decision_seq for one in rows]
     events = [one["row"] for one in entered if one["kind"] == "ledger_events"]
     assert [(one["topic"], one["ref"]) for one in events] == [("intent", one.seq) for one in rows]
+    assert [msgspec.json.decode(one["body"]) for one in events] == [
+        {"state": "intent_accepted", "intent": msgspec.to_builtins(one.intent), "decision_seq": one.decision_seq}
+        for one in rows
+    ]
     for one in entered:
         assert one["digest"] == content_digest(one["kind"], one["row"])
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetwarden.domain.budgets import BlastRadius, BlastUse, RateLimit, RateUse, blast, rate
+from fleetwarden.domain import budgets
+from fleetwarden.domain.budgets import BlastRadius, BlastUse, RateLimit, RateUse, Use, Wave, blast, rate
 from fleetwarden.domain.identifiers import SECOND, rfc3339
 from tests.unit.policy.ledgers import NOW, UseList
 
@@ -137,3 +139,12 @@ def test_numbers_count_everything_and_say_how_many_they_do_not_list() -> None:
     wide = UseList(*((RESTART, f"s{number}", 1) for number in range(40)))
     blast_numbers = spread(wide, 100, 60).numbers("policy.yml:3")
     assert (blast_numbers["targets"], blast_numbers["other_targets_omitted"]) == (41, 8)
+
+
+@given(st.lists(st.sampled_from("abcdefgh"), max_size=80), st.sampled_from("abcdefghi"))
+def test_the_listed_targets_of_a_wave_are_the_newest_others(added: list[str], asked: str) -> None:
+    with patch.object(budgets, "LISTED", 3):
+        wave = Wave([Use(decision_seq=1, target="a", at=0)])
+        for at, target in enumerate(added, 1):
+            wave.add(Use(decision_seq=1, target=target, at=at))
+        assert wave.listed(asked) == tuple(use.target for use in wave.newest(asked, 3))

@@ -57,7 +57,7 @@ class IntentOperation(StrEnum):
     OVERRIDE = "override"
 
 
-class SignalSummaryRef(Record):
+class SignalSummaryRef(Record, gc=False):
     """A bounded pointer to what the signals said: a digest and its window, never samples or query text.
 
     `digest` is of the canonical JSON of the signals' summary (name, value, aggregation, unit, observed_at, source).
@@ -70,7 +70,7 @@ class SignalSummaryRef(Record):
     signals: int = 1  # how many signals it sums up, 0 for a person's override
 
 
-class ScaleIntent(Record):
+class ScaleIntent(Record, gc=False):
     """One revision of the count that a unit should have.  `revision` is `expected_revision` + 1; 0 = none before."""
 
     schema_version: str = SCHEMA_VERSION
