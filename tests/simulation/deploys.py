@@ -14,7 +14,7 @@ import msgspec
 
 from fleetwarden.app.identity import local_admin
 from fleetwarden.app.watch_views import Quarantining
-from fleetwarden.domain.actions import Kind, Source
+from fleetwarden.domain.actions import Kind, Source, Tier
 from fleetwarden.domain.fleet import DesiredState, Mode, Service
 from fleetwarden.ports.stores import Tx
 from fleetwarden.testing import a_request
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["ROLLOUTS", "Deploys"]
 
 ROLLOUTS = (Kind.DEPLOY.value, Kind.ROLLBACK.value)
-CHANCE = 0.4  # of what happens in the world, how much is about versions
-ACTS = (*("declare",) * 6, *("deploy",) * 2, *("roll back",) * 2, *("break",) * 2, "mend", *("fall",) * 6, *("clear",) * 2)
+CHANCE = 0.75  # of what happens in the world, how much is about versions
+ACTS = (*("declare",) * 6, *("deploy",) * 2, "roll back", "break", "mend", *("fall",) * 8, "clear")
 
 
 class Deploys:
@@ -40,6 +40,7 @@ class Deploys:
         self.busy = history.plan.deploys
         self.chance = CHANCE
         self.acts: tuple[str, ...] = ACTS
+        self.frail = self._rng.choice(VERSIONS[1:])
         self.names = [one.name for one in history.plan.services if one.process is not None and one.process.versions]
 
     def begin(self) -> None:
@@ -47,14 +48,14 @@ class Deploys:
         if not self.busy:
             return
         history, substrate = self._history, self._history.substrates["process"]
-        substrate.broken |= set(self._rng.choice(((), ("2",), ("3",))))
+        substrate.broken |= set(self._rng.choice(((), (), (self.frail,))))
         for name in self.names:
-            self._tell(name)
+            self.declare(name, self._rng.choice([one for one in VERSIONS if one != self.frail]))
             if substrate.instances(name):
                 substrate.deployed(name, VERSIONS[0])
             substrate._state(name).version = VERSIONS[0]
             substrate._state(name).writer = ""
-        history.journal.line(f"versions of {', '.join(self.names)}; broken: {sorted(substrate.broken)}")
+        history.journal.line(f"versions of {', '.join(self.names)}; frail: {self.frail}, broken: {sorted(substrate.broken)}")
 
     def _tell(self, name: str) -> None:
         service = self._history.files.current().last_good_fleet.services[name]
@@ -70,10 +71,13 @@ class Deploys:
             return False
         what, name = rng.choice(self.acts), rng.choice(self.names)
         substrate = history.substrates["process"]
+        frail = [one for one in self.names if self._frail_run(one)]
+        if frail and rng.random() < 0.6:
+            what, name = "fall", rng.choice(frail)
         if what == "declare":
-            self.declare(name, rng.choice(VERSIONS))
+            self.declare(name, rng.choice((*VERSIONS, self.frail)))
         elif what == "break":
-            substrate.broken.add(rng.choice(VERSIONS[1:]))
+            substrate.broken.add(self.frail)
         elif what == "mend":
             substrate.broken.clear()
         elif what == "fall":
@@ -95,11 +99,15 @@ class Deploys:
         self._tell(name)
 
     def _fall(self, name: str) -> None:
-        """All that runs of it ends, as a version that is no good does a moment after its start."""
+        """What runs of the frail version ends, a moment after its start."""
+        for index in self._frail_run(name):
+            self._history.substrates["process"].crash(name, index)
+
+    def _frail_run(self, name: str) -> list[int]:
+        """The slots of it that live and run the frail version."""
         substrate = self._history.substrates["process"]
-        for index, version in substrate.versions(name).items():
-            if version != VERSIONS[0]:
-                substrate.crash(name, index)
+        lives = substrate.instances(name)
+        return [index for index, one in substrate.versions(name).items() if one == self.frail and lives[index]]
 
     def _deploy(self, plane: SimPlane, name: str) -> None:
         self._ask(plane, name, Kind.DEPLOY)
@@ -138,9 +146,9 @@ class Deploys:
 
     def left(self) -> list[str]:
         """What is left to do before every version is as declared, or as it was set aside."""
-        if not self.busy:
-            return []
         history = self._history
+        if not self.busy or history.plan.last_tier is Tier.FORBIDDEN:
+            return []
         services = history.files.current().fleet.services
         held = history.engine.read(self._held)
         return [

@@ -65,7 +65,11 @@ def _with_versions(plan: Plan) -> Plan:
     rng = Random(plan.seed ^ 0xDE9)
     chosen = set(rng.sample([one.name for one in plan.services], rng.randint(1, len(plan.services))))
     return dataclasses.replace(
-        plan, services=tuple(_versioned(one, rng) if one.name in chosen else one for one in plan.services)
+        plan,
+        services=tuple(_versioned(one, rng) if one.name in chosen else one for one in plan.services),
+        tier=rng.choice((Tier.AUTO, Tier.AUTO, Tier.AUTO, plan.tier)),
+        rate=(5, 30),
+        blast=(9, 30),
     )
 
 
