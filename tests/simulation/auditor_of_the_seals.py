@@ -86,7 +86,7 @@ class SealsAuditor:
 
     def _same_rows(self, connection: sqlite3.Connection, kind: str, made: Mapping[int, Mapping[str, Any]]) -> None:
         entered = {ref for (ref,) in connection.execute("SELECT ref FROM ledger WHERE kind = ?", [kind])}
-        rows = {row["seq"]: row for row in connection.execute(f"SELECT * FROM {kind}")}  # noqa: S608 -- ours
+        rows = {row["seq"]: row for row in connection.execute(f"SELECT * FROM {kind}")}
         if missing := sorted(made.keys() - rows.keys()):
             self._find(f"{kind} {missing} were written, and are gone")
         if lost := sorted(made.keys() - entered):

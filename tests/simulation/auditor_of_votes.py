@@ -1,4 +1,4 @@
-"""The auditor's rules on approvals: who may answer, whose yes counts and how often, what a no does, and when time is up.
+"""The auditor's rules on approvals: who may answer, whose yes counts how often, what a no does, when time is up.
 
 It counts the votes of each approval itself, from the rows in which they were cast and from what people were told.  As
 the auditor itself it knows rows and events only, and shares nothing with the product.

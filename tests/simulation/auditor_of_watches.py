@@ -70,9 +70,9 @@ class WatchesAuditor:
         for row, before in fresh:
             if row["deadline"] != row["settled"] + self._window:
                 self._find(f"V-{row['seq']} does not last for its window of {self._window / SECOND:g} s")
-            if row["status"] in ("success", "failed") and before.get("status") == "running":
-                if not self._never_came_up(row, done):
-                    self._judge_verdict(row, looks)
+            judged = row["status"] in ("success", "failed") and before.get("status") == "running"
+            if judged and not self._never_came_up(row, done):
+                self._judge_verdict(row, looks)
         if fresh:
             running: dict[str, list[int]] = {}
             for row in self.rows.values():

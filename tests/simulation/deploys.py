@@ -55,7 +55,9 @@ class Deploys:
                 substrate.deployed(name, VERSIONS[0])
             substrate._state(name).version = VERSIONS[0]
             substrate._state(name).writer = ""
-        history.journal.line(f"versions of {', '.join(self.names)}; frail: {self.frail}, broken: {sorted(substrate.broken)}")
+        history.journal.line(
+            f"versions of {', '.join(self.names)}; frail: {self.frail}, broken: {sorted(substrate.broken)}"
+        )
 
     def _tell(self, name: str) -> None:
         service = self._history.files.current().last_good_fleet.services[name]

@@ -40,8 +40,8 @@ from tests.simulation import engine, trace
 from tests.simulation.alerts import Alerts
 from tests.simulation.auditor import Auditor, Event, Setup
 from tests.simulation.auditor_of_the_ledger import findings_of_the_ledger
-from tests.simulation.deploys import ROLLOUTS, Deploys
 from tests.simulation.baton import Baton, SimClock, Task, on_one_processor
+from tests.simulation.deploys import ROLLOUTS, Deploys
 from tests.simulation.engine import Engine
 from tests.simulation.journal import Journal
 from tests.simulation.load import Load, contracted

@@ -63,7 +63,6 @@ class Plan:
     outsiders: bool  # other systems ask for actions of their own
     voters: bool  # rules name how many people of which teams have to say yes
     deploys: bool  # services have versions, and not each of them is any good
-    hosts: bool  # planes on two hosts, each with local processes of its own
     seals: bool  # the ledger is sealed while all this happens
 
 

@@ -31,9 +31,7 @@ _REASONED = Statement(
     .returning(schema.decisions.c.seq)
 )
 _DROPPED = Statement(
-    sa.delete(schema.journal)
-    .where(schema.journal.c.seq == param("of"))
-    .returning(schema.journal.c.seq)
+    sa.delete(schema.journal).where(schema.journal.c.seq == param("of")).returning(schema.journal.c.seq)
 )
 
 
@@ -114,7 +112,14 @@ class NeverEntered(OnSeals):
 
 class AnybodySeals(OnSeals):
     name = "a plane seals though it does not hold the lease any more"
-    tilt: ClassVar[Mapping[str, Any]] = {"seals": True, "planes": 2, "lease_ttl_s": 5.0, "stall": 0.05}
+    tilt: ClassVar[Mapping[str, Any]] = {
+        "seals": True,
+        "planes": 3,
+        "lease_ttl_s": 5.0,
+        "stall": 0.15,
+        "crash": 0.0,
+        "rough_steps": 600,
+    }
 
     def tx(self, name: str, tx: Tx) -> Tx:
         return unfenced(tx) if name == "seal" else tx

@@ -1,4 +1,4 @@
-"""What some histories have besides: voters, versions, hosts, a sealer.  Each has chances of its own.
+"""What some histories have besides: voters, versions, a sealer.  Each has chances of its own.
 
 Which seeds have which is said here, so that the other histories stay what they were, and what each needs of a plan.  A
 planted fault has none of them unless it is about them.
@@ -14,18 +14,17 @@ import msgspec
 
 from fleetwarden.domain.actions import Tier
 from fleetwarden.domain.fleet import DesiredState, Mode, Service, VersionSpec
+from fleetwarden.testing import a_service
 
 if TYPE_CHECKING:
     from tests.simulation.plan import Plan
 
-__all__ = ["HOSTS", "NO_WEATHER", "VERSIONS", "prepared", "weather_of"]
+__all__ = ["NO_WEATHER", "VERSIONS", "prepared", "weather_of"]
 
-NO_WEATHER = {"voters": False, "deploys": False, "hosts": False, "seals": False}
+NO_WEATHER = {"voters": False, "deploys": False, "seals": False}
 EVERY = 6
 DEPLOYS_TURN, VOTERS_TURN, SEALS_TURN = 1, 3, 5
-HOSTS_EVERY, HOSTS_TURN = 12, 5
 VERSIONS = ("1", "2", "3")
-HOSTS = ("h1", "h2")
 
 
 def weather_of(seed: int) -> dict[str, Any]:
@@ -33,7 +32,6 @@ def weather_of(seed: int) -> dict[str, Any]:
     return {
         "voters": seed % EVERY == VOTERS_TURN,
         "deploys": seed % EVERY == DEPLOYS_TURN,
-        "hosts": seed % HOSTS_EVERY == HOSTS_TURN,
         "seals": seed % EVERY == SEALS_TURN,
     }
 
@@ -44,7 +42,7 @@ def prepared(plan: Plan) -> Plan:
         plan = _with_voters(plan)
     if plan.deploys:
         plan = _with_versions(plan)
-    return _with_hosts(plan) if plan.hosts else plan
+    return plan
 
 
 def _with_voters(plan: Plan) -> Plan:
@@ -89,24 +87,6 @@ def _versioned(service: Service, rng: Random) -> Service:
 
 def a_process(service: Service) -> Service:
     """The same service as a local process."""
-    from fleetwarden.testing import a_service
-
     if service.process is not None:
         return service
     return msgspec.structs.replace(service, process=a_service(service.name, process=True).process)
-
-
-def _with_hosts(plan: Plan) -> Plan:
-    """Two hosts and a plane on each; local processes belong to a declared one, or to that which first starts them."""
-    rng = Random(plan.seed ^ 0x4057)
-    services = [plan.services[0], *plan.services[1:]]
-    services[0] = a_process(services[0])
-    placed = []
-    for one in services:
-        if one.process is not None:
-            host = rng.choice(("", "", *HOSTS))
-            one = msgspec.structs.replace(one, process=msgspec.structs.replace(one.process, host=host))
-        placed.append(one)
-    return dataclasses.replace(
-        plan, services=tuple(placed), planes=max(plan.planes, len(HOSTS)), lease_ttl_s=min(plan.lease_ttl_s, 15.0)
-    )
