@@ -131,8 +131,9 @@ class Auditor:
         self.seals = SealsAuditor(self.find, self.leases)
         self._beside: dict[str, list[Callable[[Event], None]]] = {}  # what else judges events of a kind
         self.versions = VersionsAuditor(self.find, self.watches.rows, self.records, self.decisions)
-        for beside in (self.votes, self.versions, *([self.seals] if setup.seals else [])):
-            for kind, judge in beside.handlers.items():
+        sealed = [self.seals.handlers] if setup.seals else []
+        for handlers in (self.votes.handlers, self.versions.handlers, *sealed):
+            for kind, judge in handlers.items():
                 self._beside.setdefault(kind, []).append(judge)
         self._decided: list[dict[str, Any]] = []
         self._fresh: list[tuple[int, Event, dict[str, Any]]] = []

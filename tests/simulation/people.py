@@ -237,7 +237,7 @@ class People:
             )
         )
         if "version" in change and service.name in self._history.deploys.names:
-            self._history.deploys.declare(service.name, change["version"] or "3")
+            self._history.deploys.declare(service.name, str(change["version"]) or "3")
             return
         files.declare_service(msgspec.structs.replace(service, **change))
         self._history.journal.line(f"{service.name} is declared anew: {change}")

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fleetwarden.controllers import (
-    gate,
     quarantining,
     settlement,
     watch_ending,
@@ -56,7 +55,6 @@ class SetAsideIsStarted(OnVersions):
     def into(self, history: History) -> None:
         self.replace(quarantining.Marks, "why", lambda *_: "")
         self.replace(quarantining, "refused", lambda *_: "")
-        self.replace(gate.quarantining, "refused", lambda *_: "")
 
 
 class BackToWhatRanBefore(OnVersions):

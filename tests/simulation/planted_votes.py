@@ -10,6 +10,7 @@ import msgspec
 
 from fleetwarden.controllers import approvals, gate
 from fleetwarden.controllers.approvals import ApprovalDesk
+from fleetwarden.controllers.wishes import as_asked
 from fleetwarden.domain.actions import ActionApproval, LeaseFence, Needed, Tier, Vote
 from fleetwarden.domain.identifiers import SECOND
 from fleetwarden.domain.lifecycles import ApprovalState
@@ -71,7 +72,6 @@ class OwnYesCounts(OnVotes):
     name = "whoever asked for it may approve it"
 
     def into(self, history: History) -> None:
-        as_asked = approvals.as_asked
 
         def lenient(tx: Tx, configuration: Configuration) -> Configuration:
             asked = as_asked(tx, configuration)
@@ -101,7 +101,7 @@ class NoIsOneOfMany(OnVotes):
     name = "a no is a vote among others, and the approval waits on"
 
     def tx(self, name: str, tx: Tx) -> Tx:
-        return Through(tx, approvals=Through(tx.approvals, move=ignore)) if name == "reject" else tx  # type: ignore[return-value]
+        return Through(tx, approvals=Through(tx.approvals, move=ignore)) if name == "reject" else tx
 
 
 class ExpiresEarly(OnVotes):
@@ -115,7 +115,7 @@ class ExpiresEarly(OnVotes):
         self.replace(ApprovalDesk, "expire_due", soon)
 
     def tx(self, name: str, tx: Tx) -> Tx:
-        return Through(tx, now=lambda: tx.now() + 60 * SECOND) if name == "expire" else tx  # type: ignore[return-value]
+        return Through(tx, now=lambda: tx.now() + 60 * SECOND) if name == "expire" else tx
 
 
 VOTES: Sequence[Callable[[], Planted]] = (
