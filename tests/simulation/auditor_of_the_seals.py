@@ -45,7 +45,8 @@ class SealsAuditor:
         if event.what != "insert":
             self._find(f"{name} was {event.what}d")
             return
-        before = self._seals[-1] if self._seals else {"number": 0, "last": 0, "digest": "", "at": 0}
+        none: dict[str, Any] = {"number": 0, "last": 0, "digest": "", "at": 0}
+        before = self._seals[-1] if self._seals else none
         if (row["number"], row["first"], row["previous"]) != (
             before["number"] + 1,
             before["last"] + 1,
