@@ -123,8 +123,8 @@ def test_status_names_what_makes_the_picture_other_than_it_seems(folder: Path) -
     web = plane.fleet.service(local_admin(), "web")
     plane.stop()
     assert web["scaling_warning"].startswith("fleet.yml:3: no controller consumes the scaling block")
-    assert "nothing will change" in told
-    assert "the reconciler is off" in told
+    assert "nothing will change, except what other systems do themselves" in told
+    assert "the reconciler is off: nothing is proposed; what people grant is done" in told
 
 
 @pytest.mark.req("ORC-1")

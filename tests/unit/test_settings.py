@@ -295,6 +295,14 @@ def test_the_start_of_a_call_has_to_fit_into_its_lease(folder: Path) -> None:
     assert load(folder, FLEET_FENCE_GAP_MAX_S="4.9", FLEET_LEASE_TTL_S="5").fence_gap_max_s == 4.9
 
 
+def test_a_watch_looks_before_it_ends(folder: Path) -> None:
+    (found,) = problems(folder, DEPLOY_WATCH_POLL="300")
+    assert "DEPLOY_WATCH_POLL (300) has to be below DEPLOY_WATCH_WINDOW (300)" in found.reason
+    (found,) = problems(folder, DEPLOY_WATCH_WINDOW="10")
+    assert "DEPLOY_WATCH_POLL (15) has to be below DEPLOY_WATCH_WINDOW (10)" in found.reason
+    assert load(folder, DEPLOY_WATCH_WINDOW="10", DEPLOY_WATCH_POLL="9").deploy_watch_poll == 9
+
+
 def test_an_env_file_that_is_no_text_is_refused(folder: Path) -> None:
     (folder / ".env").write_bytes(b"FLEET_ID=caf\xe9\n")
     assert problems(folder) == (Problem(".env", 1, "byte 0xe9 is not UTF-8: save it as UTF-8"),)

@@ -299,11 +299,11 @@ class Plane:
             interval = settings.fleet_reconciler_interval
             every.append(Subscription(name=RECONCILER, interval_s=interval, run=self._reconcile))
             every.append(Subscription(name=PUSH, interval_s=1.0, run=self._pushed, leased=False, vital=False))
-        elif self.neighbours is None:
+        else:
             onlooking = Onlooking(
                 self.configuration, self.sightings, self.reconciler, looked=self._looked, pausing=self._pausing
             )
-            every += onlooking.subscriptions(settings.fleet_reconciler_interval)
+            every += onlooking.subscriptions(settings.fleet_reconciler_interval if shared is None else None)
         return every
 
     def _pausing(self) -> bool:

@@ -20,6 +20,7 @@ from fleetwarden.app.checking import check_playbooks
 from fleetwarden.app.checking_notify import check_notify
 from fleetwarden.app.diagnosis import Finding, Level, examine_store, store_unreachable
 from fleetwarden.app.offline import configuration_of
+from fleetwarden.app.playbooks import with_installed
 from fleetwarden.app.running import RunningPlane, database_file, running_plane, system_clock, token_file
 from fleetwarden.app.settings import Settings, load_settings
 from fleetwarden.app.storage import Storage
@@ -108,7 +109,12 @@ def _signals(settings: Settings) -> list[Finding]:
 
 
 def _playbooks(settings: Settings) -> list[Finding]:
-    """What answers events; nothing where there is no such file."""
+    """What answers events: what is installed and chosen, and the file where there is one."""
+    try:
+        with_installed(settings.fleet_playbooks)
+    except Misconfigured as error:
+        hint = f"{error.hint or 'correct FLEET_PLAYBOOKS'}; until then no plane starts"
+        return [Finding(check="playbooks", level="error", told=f"FLEET_PLAYBOOKS: {error.message}", hint=hint)]
     file = settings.config_dir / PLAYBOOKS
     if not file.exists():
         return []

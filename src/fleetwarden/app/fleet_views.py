@@ -298,11 +298,14 @@ class FleetViews:
             for name, count in sorted(self._unmanaged(known).items())
         ]
         if not self.facts.acting:
-            told.append("the actuator is dryrun: nothing will change")
+            told.append(
+                "the actuator is dryrun: nothing will change, except what other systems do themselves: "
+                "their actions are authorised for real"
+            )
         if self._reconciler.paused:
             told.append("services are being stopped (down --services): nothing is started for up to a minute")
         if not self.facts.reconciler_on:
-            told.append("the reconciler is off: nothing is proposed and granted approvals wait (FLEET_RECONCILER=1)")
+            told.append("the reconciler is off: nothing is proposed; what people grant is done (FLEET_RECONCILER=1)")
         if configuration.policy.options.allow_self_approval:
             told.append("the policy allows people to approve their own requests")
         told += self._scaling.warnings(fleet, reconciler_on=self.facts.reconciler_on)

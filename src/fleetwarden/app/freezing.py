@@ -76,10 +76,10 @@ class Freezing:
         return self._store.transact("freeze_on", run)
 
     def thaw(self, caller: Caller, *, reason: str, scope: str = "", value: str = "") -> dict[str, JsonValue]:
-        """End every freeze that a command made (scope "": whatever its scope; else those of exactly that scope).
+        """End freezes that a command made: of exactly that scope, `all` being the whole fleet's; "" ends every one.
 
-        A FREEZE file stays until it is removed, and the answer says so.  Raises Forbidden; NotFound if a scope was
-        given and nothing is frozen there.
+        What is left, and a FREEZE file, which stays until it is removed, are in the answer.  Raises Forbidden; NotFound
+        if a part of the fleet was named and nothing is frozen there.
         """
         self._require(caller, scope or "all", value)
         file = self._freeze_file()
@@ -89,6 +89,8 @@ class Freezing:
             held = {one.freeze_seq for one in tx.epochs.holding()}  # after a restore: only an admin's release ends it
             standing = [one for one in tx.freezes.active() if one.seq not in held]
             chosen = [one for one in standing if not scope or (one.scope, one.value) == (scope, value)]
+            if not chosen and scope == "all":
+                return _frozen(tx, file, "all", "")
             if scope and not chosen:
                 raise NotFound(f"no freeze of {scope} {value} stands", hint="freeze status names all")
             for one in chosen:

@@ -1,7 +1,8 @@
 """What a plane does that reconciles nothing: it looks, and carries out what people have said yes to.
 
 For people to see, and so that health is known; what a playbook has put before a person is done once it is granted.
-Nothing is proposed here.
+Nothing is proposed here.  Where several planes share the fleet each looks at its own host anyway, and one of them,
+which holds the lease, makes grants into work; a grant is work once, whoever else does the same.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ class Onlooking:
         self._looked = looked
         self._pausing = pausing
 
-    def subscriptions(self, interval_s: float) -> Sequence[Subscription]:
-        """What runs.  `interval_s`: how often it looks."""
-        return [
-            Subscription(name=OBSERVATION, interval_s=interval_s, run=self._observe, leased=False),
-            Subscription(name=GRANTS, interval_s=GRANTS_EVERY_S, run=self._drain, vital=False),
-        ]
+    def subscriptions(self, look_every_s: float | None) -> Sequence[Subscription]:
+        """What runs.  `look_every_s`: how often it looks; None where something else does."""
+        grants = Subscription(name=GRANTS, interval_s=GRANTS_EVERY_S, run=self._drain, vital=False)
+        if look_every_s is None:
+            return [grants]
+        return [Subscription(name=OBSERVATION, interval_s=look_every_s, run=self._observe, leased=False), grants]
 
     def _observe(self, _: LeaseFence | None) -> int:
         services = list(self._configuration.current().last_good_fleet.services.values())

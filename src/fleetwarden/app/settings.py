@@ -465,6 +465,11 @@ def _contradictions(settings: Settings, written: Mapping[str, _Written]) -> Iter
             yield one.problem(f"{gap} has to be below {ttl}: {why}")
         else:
             yield written["FLEET_LEASE_TTL_S"].problem(f"{ttl} has to be above {gap}: {why}")
+    poll, window = settings.deploy_watch_poll, settings.deploy_watch_window
+    if poll >= window:
+        one = written.get("DEPLOY_WATCH_POLL") or written["DEPLOY_WATCH_WINDOW"]
+        told = f"DEPLOY_WATCH_POLL ({poll:g}) has to be below DEPLOY_WATCH_WINDOW ({window:g})"
+        yield one.problem(f"{told}: a watch looks before it ends")
     halves = ("FLEET_HTTP_TLS_CERT_FILE", "FLEET_HTTP_TLS_KEY_FILE")
     given = [name for name in halves if getattr(settings, ALIASES[name]) is not None]
     if len(given) == 1:

@@ -42,7 +42,7 @@ class Authority(Protocol):
         """`scope` is all, group, kind or service; `value` names which ("" for all)."""
 
     def thaw(self, *, reason: str, scope: str, value: str) -> Item:
-        """`scope` "": every freeze that a command made."""
+        """`scope` "": every freeze that a command made; `all`: that of the whole fleet."""
 
     def unknown(self) -> Item:
         """Actions whose outcome is unknown, as a list."""
@@ -99,7 +99,9 @@ class RemoteAuthority:
         return self._post("/freeze", {"on": True, "reason": reason, "for_s": for_s, **_named(scope, value)})
 
     def thaw(self, *, reason: str, scope: str, value: str) -> Item:
-        return self._post("/freeze", {"on": False, "reason": reason, **_named(scope, value)})
+        return self._post(
+            "/freeze", {"on": False, "reason": reason, **(_named(scope, value) if scope else {"all": True})}
+        )
 
     def unknown(self) -> Item:
         return self._get("/recover")

@@ -76,24 +76,39 @@ def off(
     group: GroupOption = None,
     kind: KindOption = None,
     service: ServiceOption = None,
+    every: Annotated[bool, typer.Option("--all", help="Every freeze, those of parts and of others included.")] = False,
 ) -> None:
-    """Lift every freeze that a command made, or those of one scope.  A FREEZE file has to be removed by hand."""
+    """Lift the freeze of the whole fleet, that of one part, or all.  A FREEZE file has to be removed by hand."""
     scope, value = _scope(group, kind, service)
+    if every and scope:
+        raise Misconfigured(f"--all and --{scope} together: one of them", hint="nothing was changed")
     with call.authority() as authority:
-        body = authority.thaw(reason=reason, scope=scope, value=value)
+        body = authority.thaw(reason=reason, scope=scope or ("" if every else "all"), value=value)
         now = authority.now()
+    left = body.get("freezes") or ()
+    stays = bool(body.get("frozen")) and (every or bool(body.get("freeze_file")) or any(map(_is_whole, left)))
     if call.as_json:
         call.show_json(body)
     elif scope:
         call.screen.line(f"The freeze of {scope} {value} is lifted.")
         _show_freezes(call, body, now)
-    elif body.get("frozen"):
+    elif stays:
         call.screen.line("Still frozen.", tone="warn")
         _show_freezes(call, body, now)
+    elif left:
+        call.screen.line("The whole fleet is not frozen; parts of it are:", tone="warn")
+        _show_freezes(call, body, now)
+        for one in left:
+            call.screen.line(f"lift it:  {call.command('freeze off --' + one['scope'] + ' ' + one['value'])}")
+        call.screen.line(f"lift all:  {call.command('freeze off --all')}")
     else:
         call.screen.line("Nothing is frozen: what is needed is decided anew on the next pass.")
-    if body.get("frozen") and not scope:
+    if stays and not scope:
         raise typer.Exit(1)
+
+
+def _is_whole(freeze: Mapping[str, Any]) -> bool:
+    return bool(freeze["scope"] == "all")
 
 
 @freeze.command("status")

@@ -263,7 +263,8 @@ class ApprovalDesk:
                 return Step.done(f"{now.id} is taken up by a person")
             if tx.outbox.by_approval(seq) is not None:
                 return Step.later(RETRY_S, "begun; its outcome ends the approval")
-            ruling = rule_on(tx, configuration, freeze_file, now.request, waives=frozenset(now.waives))
+            asked = msgspec.structs.replace(now.request, evidence=_evidence(now, seen[1]))
+            ruling = rule_on(tx, configuration, freeze_file, asked, waives=frozenset(now.waives))
             if (why := _ends_it(now, ruling, seen, configuration)) is not None:
                 end_approval(tx, now, ApprovalState.VOIDED, f"not carried out: {why}")
                 return Step.done(why)

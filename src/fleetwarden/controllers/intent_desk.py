@@ -72,15 +72,13 @@ class IntentDesk:
             one_by_one = Putting(
                 tx, configuration, freeze_file, fence, wishes, skew_s=self._skew_s, patience=self.patience
             )
-            spent, answers = 0, []
+            spent = 0
             for wish in wishes:
                 if most is not None and spent >= most:
-                    reason = "this pass has done enough"
-                    answers.append(Put(service=wish.service.name, answer=PutAnswer.DEFERRED, reason=reason))
+                    one_by_one.defer(wish, "this pass has done enough")
                     continue
-                answer = one_by_one.put(wish)
-                spent += answer.answer in (PutAnswer.ACCEPTED, PutAnswer.PROPOSED)
-                answers.append(answer)
+                spent += one_by_one.put(wish) in (PutAnswer.ACCEPTED, PutAnswer.PROPOSED)
+            answers = one_by_one.answers()
             decided = [
                 wish.query_text
                 for wish, one in zip(wishes, answers, strict=True)

@@ -37,8 +37,8 @@ from fleetwarden.domain.policy import Ruling
 from fleetwarden.domain.question_evidence import Patience
 from fleetwarden.domain.scaling import NATIVE
 from fleetwarden.ports.configuration import Configuration
-from fleetwarden.ports.intents import IntentRow
-from fleetwarden.ports.stores import Tx
+from fleetwarden.ports.intents import IntentRow, NextRevision
+from fleetwarden.ports.stores import DecisionDraft, Tx
 
 __all__ = ["Put", "PutAnswer", "Putting", "Wanted"]
 
@@ -88,8 +88,21 @@ class Put(Record):
     until: Micros | None = None
 
 
+class _Plain(Record):
+    """An accepted wish that nothing else hangs on: its decision and its revision are written with others."""
+
+    place: int
+    wish: Wanted
+    draft: DecisionDraft
+    latest: IntentRow | None
+
+
 class Putting:
-    """One transaction's wishes."""
+    """One transaction's wishes.
+
+    Those that are simply accepted wait, counted in every budget, and are written together: before anything else is
+    written, so that the ledger keeps the order of the list, and at its end.
+    """
 
     def __init__(
         self,
@@ -118,9 +131,48 @@ class Putting:
         self._approvals: dict[tuple[str, str], ActionApproval] = {
             (one.request.kind, one.request.target): one for one in tx.approvals.in_state(*OPEN_APPROVALS)
         }
+        self._answers: list[Put] = []
+        self._plain: dict[str, _Plain] = {}  # not written yet, by service
 
-    def put(self, wish: Wanted) -> Put:
-        """What comes of one wish.  Written at once, in the list's transaction."""
+    def put(self, wish: Wanted) -> PutAnswer:
+        """Decide one wish, in the list's transaction."""
+        if wish.service.name in self._plain:
+            self._write()
+        self._answers.append(self._weigh(wish))
+        return self._answers[-1].answer
+
+    def defer(self, wish: Wanted, reason: str) -> None:
+        """Answer one wish without deciding it."""
+        self._answers.append(_answer(wish, PutAnswer.DEFERRED, reason))
+
+    def answers(self) -> list[Put]:
+        """What came of every wish, in order, with what was written."""
+        self._write()
+        return self._answers
+
+    def _write(self) -> None:
+        """Write what waits: all decisions, then all revisions."""
+        waiting = list(self._plain.values())
+        self._plain.clear()
+        if not waiting:
+            return
+        decisions = self._tx.decisions.append_many([one.draft for one in waiting])
+        rows = self._tx.intents.accept_many(
+            [
+                NextRevision(intent=self._intent(one.wish, decision), decision_seq=decision.seq, latest=one.latest)
+                for one, decision in zip(waiting, decisions, strict=True)
+            ]
+        )
+        for one, decision, row in zip(waiting, decisions, rows, strict=True):
+            self._answers[one.place] = Put(
+                service=one.wish.service.name,
+                answer=PutAnswer.ACCEPTED,
+                reason=decision.reason,
+                row=row,
+                decision=decision,
+            )
+
+    def _weigh(self, wish: Wanted) -> Put:
         latest = self._latest.get(wish.service.name)
         checks: tuple[Callable[[], Put | None], ...] = (
             partial(self._declared_otherwise, wish),
@@ -227,8 +279,16 @@ class Putting:
         if asks and (until := self._too_soon(wish, latest)) is not None:
             reason = "people were asked about it anew a moment ago: the next question waits"
             return _answer(wish, PutAnswer.WAITING, reason, row=latest, until=until)
-        decision = tx.decisions.append(draft_of(request, ruling))
-        self._standing.note(decision)
+        draft = draft_of(request, ruling)
+        replaces = latest is not None and latest.state in (IntentState.PROPOSED, IntentState.INTENT_ACCEPTED)
+        if not (asks or replaces or refused is not None):
+            self._standing.note(draft)
+            name, place = wish.service.name, len(self._answers)
+            self._plain[name] = _Plain(place=place, wish=wish, draft=draft, latest=latest)
+            return _answer(wish, PutAnswer.ACCEPTED, ruling.reason)
+        self._write()
+        decision = tx.decisions.append(draft)
+        self._standing.note(draft)
         if latest is not None and latest.state in (IntentState.PROPOSED, IntentState.INTENT_ACCEPTED):
             latest = supersede(tx, latest, f"{wish.desired} is wanted by now ({decision.id})")
         approval = None
@@ -240,7 +300,7 @@ class Putting:
             self._approvals[request.kind, request.target] = approval
         waits = asks or refused is not None
         row = tx.intents.put(
-            self._intent(wish, request, decision),
+            self._intent(wish, decision),
             state=IntentState.PROPOSED if waits else IntentState.INTENT_ACCEPTED,
             decision_seq=decision.seq,
             approval_seq=None if approval is None else approval.seq,
@@ -274,16 +334,18 @@ class Putting:
             and self._tx.now() - last.at < REPEAT_AFTER
         ):
             return _answer(wish, PutAnswer.REPEATED, ruling.reason, decision=last)
+        self._write()
         decision = self._tx.decisions.append(draft_of(request, ruling))
         return _answer(wish, PutAnswer.DENIED, ruling.reason, decision=decision)
 
-    def _intent(self, wish: Wanted, request: ActionRequest, decision: ActionDecision) -> ScaleIntent:
+    def _intent(self, wish: Wanted, decision: ActionDecision) -> ScaleIntent:
+        key = decision.request.key
         return ScaleIntent(
             service=wish.service.name,
             unit=wish.service.name,
             controller_mode=NATIVE,
-            intent_id=request.key,
-            idempotency_key=request.key,
+            intent_id=key,
+            idempotency_key=key,
             expected_revision=wish.expected_revision,
             revision=wish.expected_revision + 1,
             operation=wish.operation,

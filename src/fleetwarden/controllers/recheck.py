@@ -110,11 +110,11 @@ def commit_one(
         return _end(tx, record, approval, why, void=False)
     if (why := still_needed(record.request, service, observed)) is not None:
         return _end(tx, record, approval, why, void=True)
-    ruling = _policy_again(tx, record, approval, configuration, freeze_file)
+    request = record.request if observed is None else _with_evidence(record.request, observed)
+    ruling = _policy_again(tx, record, request, approval, configuration, freeze_file)
     if ruling.verdict not in (Verdict.ALLOW, Verdict.ALLOW_NOTIFY):
         lasting = ruling.verdict is Verdict.DENY and ruling.code in ("structure", "tier")
         return _end(tx, record, approval, f"refused at the last check: {ruling.reason}", void=lasting)
-    request = record.request if observed is None else _with_evidence(record.request, observed)
     started = _start(tx, record, request, plan, fence)
     hold(tx, request, service)
     if ruling.verdict is Verdict.ALLOW_NOTIFY:
@@ -210,10 +210,15 @@ def _not_now(
 
 
 def _policy_again(
-    tx: Tx, record: OutboxRecord, approval: ActionApproval | None, configuration: Configuration, freeze_file: str
+    tx: Tx,
+    record: OutboxRecord,
+    request: ActionRequest,
+    approval: ActionApproval | None,
+    configuration: Configuration,
+    freeze_file: str,
 ) -> Ruling:
     waives = frozenset(approval.waives) if approval is not None else frozenset[str]()
-    return rule_on(tx, configuration, freeze_file, record.request, waives=waives, exclude_decision=record.decision_seq)
+    return rule_on(tx, configuration, freeze_file, request, waives=waives, exclude_decision=record.decision_seq)
 
 
 def _tell(tx: Tx, record: OutboxRecord) -> None:

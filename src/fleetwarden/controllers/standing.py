@@ -14,15 +14,16 @@ import msgspec
 from fleetwarden.controllers.storm_watch import read_storms
 from fleetwarden.domain import freezing
 from fleetwarden.domain import policy as policies
-from fleetwarden.domain.actions import ACTUATED_KINDS, ActionDecision, ActionRequest, Kind, Source, Verdict
+from fleetwarden.domain.actions import ACTUATED_KINDS, ActionRequest, Kind, Source, Verdict
 from fleetwarden.domain.budgets import Use, Wave
 from fleetwarden.domain.identifiers import Micros, rfc3339
 from fleetwarden.domain.policy_rules import Rule
 from fleetwarden.domain.storm import Storms
-from fleetwarden.ports.stores import Freeze, Tx
+from fleetwarden.ports.stores import DecisionDraft, Freeze, Tx
 
 __all__ = ["Standing"]
 
+NOT_NUMBERED = 0  # a decision of this transaction: whom it counts for is known before its number is
 FREEZES_TOLD = 3  # named in a denial; `freeze status` names all
 _PEOPLE = frozenset({Source.OPERATOR, Source.API})
 _USES = frozenset({Verdict.ALLOW, Verdict.ALLOW_NOTIFY})
@@ -96,12 +97,12 @@ class Standing:
             wave = self._waves[key] = found if isinstance(found, Wave) else Wave(found)
         return wave
 
-    def note(self, decision: ActionDecision) -> None:
+    def note(self, decision: DecisionDraft) -> None:
         """Count what this transaction has decided.  An authorisation that it gave up may be counted a little longer."""
         request = decision.request
         if decision.verdict not in _USES or decision.approval_seq is not None:
             return
-        use = Use(decision_seq=decision.seq, target=request.target, at=decision.at)
+        use = Use(decision_seq=NOT_NUMBERED, target=request.target, at=self._tx.now())
         for (kind, _, dry_run, limit), known in self._uses.items():
             if (kind, dry_run) == (request.kind, request.dry_run):
                 known[request.target] = [use, *known.get(request.target, ())][:limit]

@@ -79,11 +79,14 @@ def _held_back(service: Service, last: RanVersion | None, marks: Marks) -> Servi
 
     A person who clears a quarantine answers the rollback before that, too.
     """
-    held = marks.why(service.name, service.version)
+    aside = marks.of(service.name)
+    held = aside.get(service.version, "")
     why = "" if last is None else why_not_again(last, service.version)
     if why and last is not None and marks.forgiven(service.name, service.version, last.at):
         why = ""
-    return msgspec.structs.replace(service, rolled_back=why, quarantined=held) if why or held else service
+    if not (why or aside):
+        return service
+    return msgspec.structs.replace(service, rolled_back=why, quarantined=held, aside=aside)
 
 
 def answer_changes(tx: Tx, override: Override) -> list[str]:

@@ -108,8 +108,8 @@ def _towards_started(service: Service, observed: ObservedService) -> Need | Rest
         return _settled(service, "scaled_to_zero", "0 replicas, none started", service.count_wish)
     if (owned := not_ours(service, Kind.START)) is not None:
         return Rest(code="count_not_ours", reason=owned)
-    if service.quarantined:
-        return Rest(code="version_quarantined", reason=service.quarantined)
+    if held := versions.kept_from_start(service, versions.ran_last(observed), service.aside):
+        return Rest(code="version_quarantined", reason=held)
     why = {
         Presence.NEVER_STARTED: "never started",
         Presence.NOT_SINCE_BOOT: "not started since the machine booted",

@@ -15,16 +15,32 @@ from typing import Final, TypeVar
 
 from fleetwarden.domain.events import EventClass, Phase, Severity
 
-__all__ = ["class_of", "is_no_data", "is_notice", "is_test", "phase_of", "severity_of"]
+__all__ = [
+    "class_of",
+    "is_no_data",
+    "is_notice",
+    "is_test",
+    "phase_of",
+    "pressed",
+    "severity_of",
+    "source_of",
+]
+
+_SOURCES: Final = {"uptimekuma": "uptime-kuma", "kuma": "uptime-kuma"}
 
 _SEVERITIES: Final = {
-    **dict.fromkeys(("critical", "crit", "emergency", "emerg", "fatal", "page", "disaster"), Severity.CRITICAL),
-    **dict.fromkeys(("error", "err", "major"), Severity.ERROR),
-    **dict.fromkeys(("warning", "warn", "minor"), Severity.WARNING),
     **dict.fromkeys(
-        ("info", "information", "informational", "notice", "debug", "none", "ok", "okay", "resolved"), Severity.INFO
+        ("critical", "crit", "emergency", "emerg", "fatal", "page", "disaster", "urgent"), Severity.CRITICAL
+    ),
+    **dict.fromkeys(("error", "err", "major", "high"), Severity.ERROR),
+    **dict.fromkeys(("warning", "warn", "minor", "medium", "moderate"), Severity.WARNING),
+    **dict.fromkeys(
+        ("info", "information", "informational", "notice", "debug", "none", "ok", "okay", "resolved", "low"),
+        Severity.INFO,
     ),
 }
+_RANKS: Final = (Severity.CRITICAL, Severity.CRITICAL, Severity.ERROR, Severity.WARNING, Severity.INFO, Severity.INFO)
+_RANK = re.compile(r"(?:p|sev|severity|prio|priority)[ _-]?([0-5])")  # P1, sev-2: 0 and 1 are the worst
 _FIRING: Final = frozenset(
     {
         "firing",
@@ -92,6 +108,13 @@ _PRESSURE: Final = frozenset(
         "saturated",
     }
 )
+_NAMES_TOO: Final = frozenset({"load", "heap", "storage", "quota"})  # things are called after these, too
+_MEASURED: Final = frozenset(
+    {
+        *("high", "low", "full", "usage", "used", "utilization", "utilisation", "average", "avg", "percent", "free"),
+        *("left", "space", "limit", "exceeded", "exhausted", "above", "over", "out", "pressure", "cpu", "filling"),
+    }
+)
 _FLAPPING: Final = frozenset(
     {"flap", "flapping", "flaps", "crashloop", "crashlooping", "crashloopbackoff", "restarting"}
 )
@@ -152,7 +175,19 @@ def _remembered(judge: Callable[..., A]) -> Callable[..., A]:
 
 def severity_of(word: object, default: Severity) -> Severity:
     """The severity that a sender's word means, whatever its case and white space; `default` for one that is unknown."""
-    return _SEVERITIES.get(word.strip().lower(), default) if isinstance(word, str) else default
+    if not isinstance(word, str):
+        return default
+    said = word.strip().lower()
+    if (known := _SEVERITIES.get(said)) is not None:
+        return known
+    ranked = _RANK.fullmatch(said)
+    return default if ranked is None else _RANKS[int(ranked[1])]
+
+
+def source_of(name: str) -> str:
+    """What somebody calls a sender, as sources are written: `Uptime_Kuma` is `uptime-kuma`."""
+    written = name.strip().lower().replace("_", "-")
+    return _SOURCES.get(written, written)
 
 
 def phase_of(status: str) -> Phase:
@@ -198,6 +233,22 @@ def class_of(name: str, *sentences: str) -> EventClass:
         if found is not EventClass.NONE:
             return found
     return EventClass.NONE
+
+
+def pressed(name: str, *sentences: str) -> bool:
+    """Whether a check that is named after what it looks at is about pressure.
+
+    Where a thing is called after one of its words, such as `load-balancer` or `storage-api`, it says nothing of the
+    kind: such a word counts where it ends the text (`web load`), or beside a measure (`high load on web`).
+    """
+    if class_of(name, *sentences) is not EventClass.PRESSURE:
+        return False
+    for text in (name, " ".join(sentences)):
+        words = [word.lower() for word in _SPLIT.split(text[:_TEXT_MAX]) if word]
+        meant = _PRESSURE.intersection(words)
+        if meant - _NAMES_TOO or (meant and (words[-1] in meant or not _MEASURED.isdisjoint(words))):
+            return True
+    return False
 
 
 def _class_of_words(words: list[str]) -> EventClass:

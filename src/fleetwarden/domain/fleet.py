@@ -144,7 +144,8 @@ class Service(Record):
     held: str = ""  # what somebody else set and is held, with the commands that end that
     paused: str = ""  # why nothing is proposed for it at all
     rolled_back: str = ""  # why the declared version is not deployed: it was rolled back from
-    quarantined: str = ""  # why nothing starts the declared version: it failed its watch
+    quarantined: str = ""  # why nothing deploys the declared version: it failed its watch
+    aside: Mapping[str, str] = {}  # every version of it that failed its watch, and why it is not started
 
     @property
     def substrate(self) -> str:
@@ -227,7 +228,7 @@ class ObservedService(Record):
     ready: int = 0
     existing: int = 0  # instances that live
     total: int = 0  # wanted count: slots made, dead ones included
-    version: str = ""
+    version: str = ""  # of all that live; where there is no slot, the one that ran last, where known
     instances: tuple[ObservedInstance, ...] = ()
     stop_key: str = ""  # outbox key of the stop that emptied it, where known
     detail: str = ""

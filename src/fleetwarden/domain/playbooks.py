@@ -15,6 +15,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 
 from fleetwarden.domain.actions import Kind, Record
+from fleetwarden.domain.event_words import source_of
 from fleetwarden.domain.events import EventClass, Phase, Severity, StoredEvent
 from fleetwarden.domain.fleet import ObservedService
 from fleetwarden.domain.identifiers import SECOND, JsonValue, Micros
@@ -105,10 +106,16 @@ class PlaybookEntry(Record):
         """Whether it is for this event, found under this key."""
         told = event.event
         return (
-            key in self.on
+            _spelled(key) in map(_spelled, self.on)
             and self.class_ in ("", told.class_)
             and (not self.services or any(fnmatchcase(told.service or "", one) for one in self.services))
         )
+
+
+def _spelled(key: str) -> str:
+    """A key in which the source is written as events have it."""
+    source, colon, severity = key.partition(":")
+    return f"{source_of(source)}{colon}{severity}"
 
 
 _DOWN = (

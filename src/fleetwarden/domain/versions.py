@@ -8,7 +8,7 @@ by until it is started again.  Nothing here decides whether anything is done abo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -20,12 +20,15 @@ __all__ = [
     "NOT_UP",
     "ROLLOUTS",
     "as_version",
+    "brought_back",
     "definition",
     "differing",
     "irreversible",
+    "kept_from_start",
     "listed",
     "not_up",
     "older_definition",
+    "ran_last",
     "runnable",
     "running",
     "unclear",
@@ -96,9 +99,40 @@ def irreversible(request: ActionRequest, service: Service | None) -> str:
 
 
 def running(observed: ObservedService) -> Sequence[str]:
-    """The versions of its replicas, each once, in the order of the replicas; empty where none is known."""
+    """The versions of its replicas, each once, in the order of the replicas; empty where none is known, or none is."""
     told = [one.version for one in observed.instances if one.version]
-    return list(dict.fromkeys(told or ([observed.version] if observed.version else [])))
+    there = bool(observed.existing or observed.total)
+    return list(dict.fromkeys(told or ([observed.version] if observed.version and there else [])))
+
+
+def brought_back(service: Service, ran: Sequence[str]) -> Sequence[str]:
+    """The versions that a start gives its replicas: those that ran, as far as they can run, else the declared one.
+
+    `ran`: the versions of its slots, or without any the one that ran last; empty where none ever did.
+    """
+    if not service.version:
+        return []
+    return [one for one in ran if one and runnable(service, one)] or [service.version]
+
+
+def ran_last(observed: ObservedService) -> Sequence[str]:
+    """For `brought_back`: what was seen of it, whether it is there or was stopped."""
+    return [one.version for one in observed.instances if one.version] or [observed.version]
+
+
+def kept_from_start(service: Service, ran: Sequence[str], aside: Mapping[str, str]) -> str:
+    """Why a start must not be made: a version that it would bring back is set aside; "" if none is.
+
+    `aside`: the quarantined versions, and for each the words of its quarantine.
+    """
+    held = next((one for one in brought_back(service, ran) if one in aside), None)
+    if held is None or held == service.version:
+        return "" if held is None else aside[held]
+    way = f", or take it off the list of versions: then {service.version} is started" if listed(service)[1:] else ""
+    return (
+        f"version {held} of {service.name} ran last and would be brought back, and it is in quarantine: it failed its "
+        f"watch. Clear it with `fleetwarden quarantine clear {service.name} --reason TEXT`{way}"
+    )
 
 
 def unclear(observed: ObservedService) -> bool:

@@ -29,6 +29,7 @@ _ALL = sa.select(*_D.c)
 _NEWEST_FIRST = _D.c.seq.desc()
 
 _INSERT = Statement(write(_D).returning(_D.c.seq))
+_INSERT_NUMBERED = Statement(write(_D, given=_D.c.keys()))
 _GET = Statement(_ALL.where(_D.c.seq == param("seq")))
 _BY_KEY = Statement(_ALL.where(_D.c.key == param("key", str)).order_by(_D.c.seq).limit(1))
 _LATEST_WHERE = _ALL.where(_D.c.target == param("target", str), _D.c.kind == param("kind", str))
@@ -144,6 +145,49 @@ def _decision(row: Row) -> ActionDecision:
     )
 
 
+def _values(draft: DecisionDraft, at: Micros) -> dict[str, Any]:
+    """The columns of a new row but for its number."""
+    request = draft.request
+    return {
+        "at": at,
+        "kind": text("decision.kind", request.kind),
+        "target": text("decision.target", request.target),
+        "source": text("decision.source", request.source),
+        "key": text("decision.key", request.key),
+        "dry_run": int(request.dry_run),
+        "request": document("decision.request", request),
+        "request_digest": request.digest(),
+        "verdict": draft.verdict.value,
+        "code": text("decision.code", draft.code),
+        "reason": text("decision.reason", draft.reason),
+        "rule": text("decision.rule", draft.rule),
+        "rule_source": text("decision.rule_source", draft.rule_source),
+        "policy_digest": text("decision.policy_digest", draft.policy_digest),
+        "numbers": document("decision.numbers", draft.numbers),
+        "waives": document("decision.waives", draft.waives),
+        "approval_seq": draft.approval_seq,
+        "action_seq": None,
+    }
+
+
+def _made(seq: int, draft: DecisionDraft, values: Mapping[str, Any]) -> ActionDecision:
+    return ActionDecision(
+        seq=seq,
+        at=values["at"],
+        request=draft.request,
+        request_digest=values["request_digest"],
+        verdict=draft.verdict,
+        code=draft.code,
+        reason=draft.reason,
+        rule=draft.rule,
+        rule_source=draft.rule_source,
+        policy_digest=draft.policy_digest,
+        numbers=draft.numbers,
+        waives=draft.waives,
+        approval_seq=draft.approval_seq,
+    )
+
+
 class StoredDecisions:
     """Implements `ports.stores.Decisions`."""
 
@@ -151,45 +195,21 @@ class StoredDecisions:
         self._session = session
 
     def append(self, draft: DecisionDraft) -> ActionDecision:
-        request = draft.request
-        at, request_digest = self._session.now(), request.digest()
-        values = {
-            "at": at,
-            "kind": text("decision.kind", request.kind),
-            "target": text("decision.target", request.target),
-            "source": text("decision.source", request.source),
-            "key": text("decision.key", request.key),
-            "dry_run": int(request.dry_run),
-            "request": document("decision.request", request),
-            "request_digest": request_digest,
-            "verdict": draft.verdict.value,
-            "code": text("decision.code", draft.code),
-            "reason": text("decision.reason", draft.reason),
-            "rule": text("decision.rule", draft.rule),
-            "rule_source": text("decision.rule_source", draft.rule_source),
-            "policy_digest": text("decision.policy_digest", draft.policy_digest),
-            "numbers": document("decision.numbers", draft.numbers),
-            "waives": document("decision.waives", draft.waives),
-            "approval_seq": draft.approval_seq,
-            "action_seq": None,
-        }
+        values = _values(draft, self._session.now())
         [(seq,)] = self._session.change(_INSERT, **values)
         ledger.enter(self._session, "decisions", {"seq": seq, **values})
-        return ActionDecision(
-            seq=seq,
-            at=at,
-            request=request,
-            request_digest=request_digest,
-            verdict=draft.verdict,
-            code=draft.code,
-            reason=draft.reason,
-            rule=draft.rule,
-            rule_source=draft.rule_source,
-            policy_digest=draft.policy_digest,
-            numbers=draft.numbers,
-            waives=draft.waives,
-            approval_seq=draft.approval_seq,
-        )
+        return _made(seq, draft, values)
+
+    def append_many(self, drafts: Sequence[DecisionDraft]) -> Sequence[ActionDecision]:
+        session, now = self._session, self._session.now()
+        values = [_values(draft, now) for draft in drafts]
+        rows = [
+            {"seq": seq, **one} for seq, one in zip(session.take_numbers(_D.name, len(drafts)), values, strict=True)
+        ]
+        session.change_many(_INSERT_NUMBERED, rows)
+        for row in rows:
+            ledger.enter(session, "decisions", row)
+        return [_made(row["seq"], draft, row) for row, draft in zip(rows, drafts, strict=True)]
 
     def link(self, seq: int, *, approval_seq: int | None = None, action_seq: int | None = None) -> None:
         if approval_seq is None and action_seq is None:

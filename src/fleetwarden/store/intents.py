@@ -7,15 +7,16 @@ before.  A row is never rewritten but for its state and what it led to, and ever
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
 from fleetwarden.domain.contract.lifecycle import ScaleIntent
 from fleetwarden.domain.errors import Conflict, IllegalMove, NotFound, Refused, StaleRevision
-from fleetwarden.domain.identifiers import show_id
+from fleetwarden.domain.identifiers import JsonValue, Micros, show_id
 from fleetwarden.domain.lifecycles import INTENT, IntentState
-from fleetwarden.ports.intents import UNREAD, Convergence, IntentRow, Unread
+from fleetwarden.ports.intents import UNREAD, Convergence, IntentRow, NextRevision, Unread
 from fleetwarden.ports.pages import Page
 from fleetwarden.store import columns, ledger, schema, schema_intents
 from fleetwarden.store.columns import document, prose, text
@@ -36,6 +37,7 @@ _MOVING = (
 )
 
 _INSERT = Statement(write(_I).on_conflict_do_nothing().returning(_I.c.seq))
+_INSERT_NUMBERED = Statement(write(_I, given=_I.c.keys()).on_conflict_do_nothing())
 _GET = Statement(_ALL.where(_I.c.seq == param("seq")))
 _GET_LOCKED = Statement(_ALL.where(_I.c.seq == param("seq")).with_for_update())
 _LATEST = Statement(_ALL.where(_I.c.service == param("service", str)).order_by(_I.c.revision.desc()).limit(1))
@@ -104,6 +106,51 @@ def _row(row: Row) -> IntentRow:
     )
 
 
+def _values(
+    intent: ScaleIntent, state: IntentState, now: Micros, decision_seq: int | None, approval_seq: int | None
+) -> dict[str, Any]:
+    """The columns of a new row but for its number."""
+    return {
+        "service": text("intent.service", intent.service),
+        "revision": intent.revision,
+        "intent_id": text("intent.intent_id", intent.intent_id),
+        "state": state.value,
+        "operation": intent.operation.value,
+        "desired": intent.desired_replicas,
+        "intent": document("intent", intent),
+        "decision_seq": decision_seq,
+        "approval_seq": approval_seq,
+        "action_seq": None,
+        "created_at": now,
+        "accepted_at": now if state is IntentState.INTENT_ACCEPTED else None,
+        "moved_at": now,
+        "note": "",
+        "convergence": "{}",
+    }
+
+
+def _made(
+    seq: int, intent: ScaleIntent, state: IntentState, now: Micros, decision_seq: int | None, approval_seq: int | None
+) -> IntentRow:
+    return IntentRow(
+        seq=seq,
+        intent=intent,
+        state=state,
+        decision_seq=decision_seq,
+        approval_seq=approval_seq,
+        accepted_at=now if state is IntentState.INTENT_ACCEPTED else None,
+        moved_at=now,
+    )
+
+
+def _event(made: IntentRow) -> dict[str, JsonValue]:
+    return {
+        "state": made.state.value,
+        "intent": msgspec.to_builtins(made.intent),
+        "decision_seq": made.decision_seq,
+    }
+
+
 class StoredIntents:
     """Implements `ports.intents.Intents`."""
 
@@ -125,51 +172,34 @@ class StoredIntents:
             latest = self.latest(intent.service)
         if latest is not None and latest.intent.intent_id == intent.intent_id:
             return self._again(latest, intent)
-        newest = 0 if latest is None else latest.intent.revision
-        if intent.expected_revision != newest:
-            raise self._stale(intent, newest)
-        if latest is not None and state is not IntentState.SUPERSEDED:
-            self._refuse_if_under_way(latest)
+        self._refuse_unless_next(intent, latest, state)
         now = self._session.now()
-        accepted_at = now if state is IntentState.INTENT_ACCEPTED else None
-        values = {
-            "service": text("intent.service", intent.service),
-            "revision": intent.revision,
-            "intent_id": text("intent.intent_id", intent.intent_id),
-            "state": state.value,
-            "operation": intent.operation.value,
-            "desired": intent.desired_replicas,
-            "intent": document("intent", intent),
-            "decision_seq": decision_seq,
-            "approval_seq": approval_seq,
-            "action_seq": None,
-            "created_at": now,
-            "accepted_at": accepted_at,
-            "moved_at": now,
-            "note": "",
-            "convergence": "{}",
-        }
-        written = self._session.change(_INSERT, **values)
+        written = self._session.change(_INSERT, **_values(intent, state, now, decision_seq, approval_seq))
         if not written:  # somebody else's revision became visible in between; it may be this very one
             now_latest = self.latest(intent.service)
             if now_latest is not None and now_latest.intent.intent_id == intent.intent_id:
                 return self._again(now_latest, intent)
             raise self._stale(intent, intent.revision)
-        made = IntentRow(
-            seq=written[0][0],
-            intent=intent,
-            state=state,
-            decision_seq=decision_seq,
-            approval_seq=approval_seq,
-            accepted_at=accepted_at,
-            moved_at=now,
-        )
-        ledger.enter_event(
-            self._session,
-            "intent",
-            made.seq,
-            {"state": state.value, "intent": msgspec.to_builtins(intent), "decision_seq": decision_seq},
-        )
+        made = _made(written[0][0], intent, state, now, decision_seq, approval_seq)
+        ledger.enter_event(self._session, "intent", made.seq, _event(made))
+        return made
+
+    def accept_many(self, revisions: Sequence[NextRevision]) -> Sequence[IntentRow]:
+        session, now, state = self._session, self._session.now(), IntentState.INTENT_ACCEPTED
+        for one in revisions:
+            self._refuse_unless_next(one.intent, one.latest, state)
+        numbers = session.take_numbers(_I.name, len(revisions))
+        rows = [
+            {"seq": seq, **_values(one.intent, state, now, one.decision_seq, None)}
+            for seq, one in zip(numbers, revisions, strict=True)
+        ]
+        if session.change_many(_INSERT_NUMBERED, rows) != len(rows):
+            raise self._overtaken([one.intent for one in revisions], numbers)
+        made = [
+            _made(seq, one.intent, state, now, one.decision_seq, None)
+            for seq, one in zip(numbers, revisions, strict=True)
+        ]
+        ledger.enter_events(session, "intent", [(one.seq, _event(one)) for one in made])
         return made
 
     def latest(self, service: str) -> IntentRow | None:
@@ -248,6 +278,22 @@ class StoredIntents:
         if not rows:
             raise IllegalMove(f"{row.id} of {row.intent.service} is not {row.state.value} any more")
         return _row(rows[0])
+
+    def _refuse_unless_next(self, intent: ScaleIntent, latest: IntentRow | None, state: IntentState) -> None:
+        newest = 0 if latest is None else latest.intent.revision
+        if intent.expected_revision != newest:
+            raise self._stale(intent, newest)
+        if latest is not None and state is not IntentState.SUPERSEDED:
+            self._refuse_if_under_way(latest)
+
+    def _overtaken(self, wanted: Sequence[ScaleIntent], numbers: Sequence[int]) -> StaleRevision:
+        """The unique index refused one of these: somebody else's revision became visible in between."""
+        latest = self.latest_of([one.service for one in wanted])
+        for seq, one in zip(numbers, wanted, strict=True):
+            found = latest.get(one.service)
+            if found is None or found.seq != seq:
+                return self._stale(one, one.revision if found is None else found.intent.revision)
+        raise AssertionError("every revision was written, and yet fewer rows were")
 
     def _refuse_if_under_way(self, latest: IntentRow) -> None:
         under_way = latest.state is IntentState.RECOVERY_PENDING

@@ -21,7 +21,7 @@ from fleetwarden.store import columns, feed, schema
 from fleetwarden.store.session import Session
 from fleetwarden.store.statements import Row, Statement, param, write
 
-__all__ = ["CHANGING", "SEALED", "StoredLedger", "enter", "enter_event"]
+__all__ = ["CHANGING", "SEALED", "StoredLedger", "enter", "enter_event", "enter_events"]
 
 _L, _EVENTS, _SEALS = schema.ledger, schema.ledger_events, schema.seals
 _APPROVALS, _VOTES = schema.approvals, schema.votes
@@ -44,6 +44,7 @@ SEALED: Mapping[str, tuple[str, ...]] = {
 
 _ENTER = Statement(write(_L, given=["kind", "ref", "digest"]).values(xact=feed.ThisTransaction()))
 _EVENT = Statement(write(_EVENTS).returning(*_EVENTS.c))
+_EVENT_NUMBERED = Statement(write(_EVENTS, given=_EVENTS.c.keys()))
 _OPEN = _L.c.position.is_(None)
 _DUE = Statement(sa.select(_L.c.seq).where(_OPEN, feed.finished(_L.c.xact)).order_by(_L.c.xact, _L.c.seq).limit(1))
 _TIP = Statement(
@@ -154,6 +155,18 @@ def enter_event(session: Session, topic: str, ref: int, body: Mapping[str, JsonV
     written = columns.document("event.body", dict(body))
     [row] = session.change(_EVENT, at=session.now(), topic=topic, ref=ref, body=written)
     enter(session, "ledger_events", dict(zip(_EVENTS.c.keys(), row, strict=True)))
+
+
+def enter_events(session: Session, topic: str, changes: Sequence[tuple[int, Mapping[str, JsonValue]]]) -> None:
+    """As `enter_event`, for many changes of one topic: what changed by its number, in order."""
+    at, numbers = session.now(), session.take_numbers(_EVENTS.name, len(changes))
+    rows = [
+        {"seq": seq, "at": at, "topic": topic, "ref": ref, "body": columns.document("event.body", dict(body))}
+        for seq, (ref, body) in zip(numbers, changes, strict=True)
+    ]
+    session.change_many(_EVENT_NUMBERED, rows)
+    for row in rows:
+        enter(session, "ledger_events", row)
 
 
 @columns.reading("seal")

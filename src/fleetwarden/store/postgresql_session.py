@@ -27,6 +27,11 @@ _LOCK_EXCLUSIVE = b"SELECT pg_advisory_xact_lock(%s, hashtext(current_schema()))
 _LOCK_SHARED = b"SELECT pg_advisory_xact_lock_shared(%s, hashtext(current_schema()))"
 _NOW = b"SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 
+_NUMBERS = b"""
+    SELECT nextval(it.counter) FROM (SELECT pg_get_serial_sequence(%(table)s, 'seq')::regclass AS counter OFFSET 0) it,
+           generate_series(1, %(count)s)
+"""
+
 _FORM = "postgresql://user@host/database"
 _DEFAULTS = {
     "application_name": "fleetwarden",
@@ -116,14 +121,18 @@ class PostgresqlSession(Session):
         sql = statement.postgresql
         return self._ask(sql.text.encode(), sql.values(values))
 
-    def _run_many(self, statement: Statement, values: Sequence[dict[str, Any]]) -> None:
+    def _run_many(self, statement: Statement, values: Sequence[dict[str, Any]]) -> int:
         sql = statement.postgresql
         try:
             with self._connection.cursor() as cursor:
                 cursor.executemany(sql.text.encode(), [sql.values(one) for one in values])
+                return cursor.rowcount
         except psycopg.Error as error:
             self.fault = translated(error, self._where)
             raise self.fault from error
+
+    def _take_numbers(self, table: str, count: int) -> Sequence[int]:
+        return sorted(number for (number,) in self._ask(_NUMBERS, {"table": table, "count": count}))
 
     def _ask(self, sql: bytes, values: dict[str, Any] | list[Any] | None = None) -> list[Row]:
         try:

@@ -48,6 +48,24 @@ class Session(ABC):
             raise Refused("a read transaction cannot write", code="read_only", hint="use transact")
         return self.rows(statement, **values)
 
+    def change_many(self, statement: Statement, values: Sequence[dict[str, Any]]) -> int:
+        """Run a statement that writes and returns nothing, for each of these in order; how many rows it wrote."""
+        if not self.writable:
+            raise Refused("a read transaction cannot write", code="read_only", hint="use transact")
+        self._refuse_if_over()
+        if self.fault is not None:
+            raise self.fault
+        return self._run_many(statement, values) if values else 0
+
+    def take_numbers(self, table: str, count: int) -> Sequence[int]:
+        """The next `count` numbers of a table, ascending.  Write them before anything else writes to that table."""
+        if not self.writable:
+            raise Refused("a read transaction cannot write", code="read_only", hint="use transact")
+        self._refuse_if_over()
+        if self.fault is not None:
+            raise self.fault
+        return self._take_numbers(table, count) if count else ()
+
     def later(self, statement: Statement, **values: Any) -> None:
         """Write before this transaction is committed, many rows in one go.
 
@@ -118,8 +136,11 @@ class Session(ABC):
         """Run it; wrap the driver's errors and remember the first as `fault`."""
 
     @abstractmethod
-    def _run_many(self, statement: Statement, values: Sequence[dict[str, Any]]) -> None:
-        """Run one that returns nothing for each of these; errors as in `_run`."""
+    def _run_many(self, statement: Statement, values: Sequence[dict[str, Any]]) -> int:
+        """Run one that returns nothing for each of these; how many rows it wrote.  Errors as in `_run`."""
+
+    @abstractmethod
+    def _take_numbers(self, table: str, count: int) -> Sequence[int]: ...
 
     @abstractmethod
     def _read_now(self) -> Micros: ...

@@ -25,6 +25,11 @@ __all__ = ["LedgerTime", "SqliteSession", "connect", "connect_reader", "empty_lo
 
 _BUSY_TIMEOUT_S = 5.0  # only a foreign program (a person's sqlite3) can be in our way
 _STATEMENTS_CACHED = 512
+_NEWEST_NUMBER = (
+    "SELECT max(coalesce((SELECT max(seq) FROM {table}), 0), "
+    "coalesce((SELECT seq FROM sqlite_sequence WHERE name = '{table}'), 0), "
+    "coalesce((SELECT floor FROM number_floors WHERE name = '{table}'), 0))"
+)
 
 
 class LedgerTime:
@@ -155,13 +160,22 @@ class SqliteSession(Session):
             self.fault = translated(error, self._where)
             raise self.fault from error
 
-    def _run_many(self, statement: Statement, values: Sequence[dict[str, Any]]) -> None:
+    def _run_many(self, statement: Statement, values: Sequence[dict[str, Any]]) -> int:
         sql = statement.sqlite
         try:
-            self._connection.executemany(sql.text, [sql.values(one) for one in values])
+            return self._connection.executemany(sql.text, [sql.values(one) for one in values]).rowcount
         except (sqlite3.Error, MemoryError, OverflowError) as error:
             self.fault = translated(error, self._where)
             raise self.fault from error
+
+    def _take_numbers(self, table: str, count: int) -> Sequence[int]:
+        """Above all that is there, all that ever was, and an epoch's floor.  There is one writer: nobody is between."""
+        try:
+            [(newest,)] = self._connection.execute(_NEWEST_NUMBER.format(table=table)).fetchall()
+        except (sqlite3.Error, MemoryError) as error:
+            self.fault = translated(error, self._where)
+            raise self.fault from error
+        return range(newest + 1, newest + 1 + count)
 
     def _read_now(self) -> Micros:
         return self._time.read()

@@ -95,8 +95,18 @@ def test_a_freeze_holds_while_it_lasts_and_is_seen_everywhere(world: World) -> N
     assert (none.code, "no freeze of kind stop_service stands" in none.err) == (1, True), none
     assert world.pids("worker") == []
     off = world.run("freeze", "off")
-    assert (off.code, off.lines[0]) == (0, "Nothing is frozen: what is needed is decided anew on the next pass.")
-    assert "admin lifted every freeze (F-1, F-2)" in world.run("journal").out
+    assert (off.code, off.lines[0]) == (0, "The whole fleet is not frozen; parts of it are:"), off
+    assert off.lines[-2:] == [
+        "lift it:  fleetwarden freeze off --kind deploy_service",
+        "lift all:  fleetwarden freeze off --all",
+    ]
+    both = world.run("freeze", "off", "--all", "--kind", "deploy_service")
+    assert (both.code, "--all and --kind together" in both.err) == (2, True), both
+    rest = world.run("freeze", "off", "--all")
+    assert (rest.code, rest.lines[0]) == (0, "Nothing is frozen: what is needed is decided anew on the next pass.")
+    told = world.run("journal").out
+    assert "admin lifted the freeze of the fleet" in told
+    assert "admin lifted every freeze (F-2)" in told
     eventually(lambda: len(world.pids("worker")) == 1)
 
 

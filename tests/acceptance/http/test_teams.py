@@ -147,7 +147,13 @@ def test_lifting_one_scope_leaves_the_others(two: World) -> None:
     assert client.post("/freeze", json={"on": False, "service": "web"}).status_code == 404
     left = client.post("/freeze", json={"on": False, "service": "db"}).json()["freezes"]
     assert [(one["scope"], one["value"]) for one in left] == [("group", "front")]
-    assert client.post("/freeze", json={"on": False}).json()["freezes"] == []
+    client.post("/freeze", json={"on": True})
+    left = client.post("/freeze", json={"on": False}).json()["freezes"]
+    assert [(one["scope"], one["value"]) for one in left] == [("group", "front")]  # of the whole fleet alone
+    assert client.post("/freeze", json={"on": False}).json()["freezes"] == left  # there is none any more
+    for wrong in ({"on": True, "all": True}, {"on": False, "all": True, "group": "front"}):
+        assert client.post("/freeze", json=wrong).status_code == 400
+    assert client.post("/freeze", json={"on": False, "all": True}).json()["freezes"] == []
 
 
 @pytest.mark.req("POL-12")

@@ -58,9 +58,12 @@ class Host:
     def plane(self) -> Running:
         return self.world.planes[-1]
 
-    def ask(self, path: str, plane: Running | None = None) -> Any:
+    def ask(self, path: str, plane: Running | None = None, *, body: Any = None, token: str = TOKEN) -> Any:
+        """What a plane answers; with a body it is posted."""
         asked = urllib.request.Request(
-            f"{(plane or self.plane()).url}/api/fleet{path}", headers={"Authorization": f"Bearer {TOKEN}"}
+            f"{(plane or self.plane()).url}/api/fleet{path}",
+            headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+            data=None if body is None else json.dumps(body).encode(),
         )
         with urllib.request.urlopen(asked, timeout=PATIENCE_S) as answer:
             return json.load(answer)

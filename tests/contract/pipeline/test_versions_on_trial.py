@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from fleetwarden.domain.actions import Kind
+from fleetwarden.controllers.gate import Admission, Answer
+from fleetwarden.domain.actions import Evidence, Kind
+from fleetwarden.domain.convergence import facts
 from fleetwarden.domain.deploy_watch import WatchStatus
+from fleetwarden.domain.fleet import DesiredState
 from fleetwarden.domain.identifiers import SECOND
 from fleetwarden.domain.lifecycles import OutboxState
 from fleetwarden.domain.watch_block import WatchBlock
+from fleetwarden.testing import a_request
 from fleetwarden.testing.substrate import Delivery
 from tests.contract.pipeline.conftest import Bench
 from tests.contract.pipeline.watching import Watched
@@ -137,3 +142,64 @@ def test_a_replica_that_does_not_tell_its_version_yet_is_no_sign_that_the_bad_on
     world.bench.clock.advance(5)
     world.bench.act()
     assert world.versions() == {"1.0"}
+
+
+def asked_to_start(world: Watched) -> Admission:
+    """A person's own request to start it, at the gate."""
+    bench = world.bench
+    service = bench.files.current().fleet.services["app"]
+    seen = bench.sightings.look_at(service)
+    assert seen is not None
+    request = a_request(
+        service, kind=Kind.START, params={"replicas": 2}, source="operator", observed_at=seen.observed_at
+    )
+    request = msgspec.structs.replace(request, evidence=Evidence(observed_at=seen.observed_at, facts=facts(seen)))
+    [answer] = bench.gate.admit([request], fence=None)
+    return answer
+
+
+def stopped(world: Watched, version: str) -> None:
+    world.declare(version, desired=DesiredState.STOPPED)
+    world.pass_by()
+    assert world.versions() == set()
+
+
+@pytest.mark.req("DWH-7")
+def test_a_start_does_not_bring_back_a_version_in_quarantine_that_ran_before_the_stop(world: Watched) -> None:
+    world.pass_by()
+    world.declare("1.1")
+    world.pass_by()
+    world.bench.watch()
+    world.bench.clock.advance(20)
+    world.breaks()
+    world.poll()
+    assert ([one.version for one in world.quarantines()], world.rollbacks()) == (["1.1"], 0)  # none was ever verified
+    stopped(world, "1.1")
+    world.declare("1.2", desired=DesiredState.RUNNING)
+    world.pass_by()
+    assert (world.versions(), world.standing()) == (set(), "version_quarantined")
+    reason = world.bench.reconciler.standings()["app"].reason
+    assert "version 1.1 of app ran last and would be brought back" in reason
+    denied = asked_to_start(world)
+    assert (denied.answer, denied.reason) == (Answer.DENIED, reason)
+    [held] = world.quarantines()
+    world.bench.store.transact("clear", lambda tx: tx.quarantines.clear(held.seq, by="ada", note="mended"))
+    world.pass_by(1)
+    assert world.versions() == {"1.1"}
+
+
+@pytest.mark.req("DWH-7")
+def test_a_start_brings_back_the_good_version_that_ran_though_the_declared_one_is_in_quarantine(world: Watched) -> None:
+    world.verified("1.0")
+    world.declare("1.1")
+    world.pass_by()
+    world.bench.watch()
+    world.bench.clock.advance(20)
+    world.breaks()
+    world.poll()
+    world.pass_by()
+    assert (world.versions(), world.standing()) == ({"1.0"}, "version_quarantined")
+    stopped(world, "1.1")
+    world.declare("1.1", desired=DesiredState.RUNNING)
+    world.pass_by()
+    assert (world.versions(), world.standing()) == ({"1.0"}, "version_quarantined")

@@ -11,9 +11,19 @@ from fleetwarden.domain.actions import LeaseFence
 from fleetwarden.domain.contract.lifecycle import IntentOperation, ScaleIntent, SignalSummaryRef, intent_id
 from fleetwarden.domain.errors import Conflict, FleetError, IllegalMove, NotFound, Refused, StaleRevision
 from fleetwarden.domain.lifecycles import INTENT, IntentState
-from fleetwarden.ports.intents import Convergence, IntentRow
+from fleetwarden.domain.sealing import content_digest
+from fleetwarden.ports.intents import Convergence, IntentRow, NextRevision
 from fleetwarden.ports.stores import Page, Tx
-from tests.contract.store.records import carried_out, decide, file_approval, finish, prepare, request, start
+from tests.contract.store.records import (
+    carried_out,
+    decide,
+    decision_draft,
+    file_approval,
+    finish,
+    prepare,
+    request,
+    start,
+)
 from tests.contract.store.test_races import race
 
 FENCE = LeaseFence(cadence="fleet_autoscaler", shard="0", holder="plane-1", token=3)
@@ -209,3 +219,49 @@ def test_what_observers_said_is_kept_without_a_move(store):
     seen = Convergence(observed_at=7, deadline=99, evidence={"ready": 4})
     kept = store.transact("note", lambda tx: tx.intents.note_convergence(row, seen))
     assert (kept.state, kept.convergence) == (S.EXECUTED, seen)
+
+
+def accepted_together(tx: Tx, *wanted: ScaleIntent) -> list[IntentRow]:
+    asked = [request(one.service, "scale_service", params={"replicas": one.desired_replicas}) for one in wanted]
+    decided = tx.decisions.append_many([decision_draft(one) for one in asked])
+    latest = tx.intents.latest_of([one.service for one in wanted])
+    return list(
+        tx.intents.accept_many(
+            [
+                NextRevision(intent=one, decision_seq=of.seq, latest=latest.get(one.service))
+                for one, of in zip(wanted, decided, strict=True)
+            ]
+        )
+    )
+
+
+@pytest.mark.req("AUT-3", "RUN-8")
+def test_revisions_accepted_together_are_what_they_would_be_alone_and_are_all_entered(store):
+    def run(tx: Tx) -> list[IntentRow]:
+        return [put(tx, intent("a")), *accepted_together(tx, intent("b"), intent("c")), put(tx, intent("d"))]
+
+    rows = store.transact("put", run)
+    assert [store.read(lambda tx, one=one: tx.intents.get(one.seq)) for one in rows] == rows
+    assert [one.seq for one in rows] == sorted({one.seq for one in rows})
+    entered = store.read(lambda tx: tx.ledger.tail(0, 0, 100))
+    assert sorted(one["ref"] for one in entered if one["kind"] == "decisions") == [one.decision_seq for one in rows]
+    events = [one["row"] for one in entered if one["kind"] == "ledger_events"]
+    assert [(one["topic"], one["ref"]) for one in events] == [("intent", one.seq) for one in rows]
+    for one in entered:
+        assert one["digest"] == content_digest(one["kind"], one["row"])
+
+
+@pytest.mark.req("AUT-4")
+@pytest.mark.parametrize("second", [("b", 1), ("a", 0)])
+def test_of_revisions_accepted_together_none_is_written_if_one_is_stale(store, second):
+    service, expected = second
+    with pytest.raises(StaleRevision, match=f"^{service}: "):
+        store.transact("put", lambda tx: accepted_together(tx, intent("a"), intent(service, expected, 7)))
+    assert store.read(lambda tx: (tx.intents.latest("a"), tx.decisions.list(Page()))) == (None, [])
+
+
+def test_what_is_written_together_is_numbered_above_an_epochs_floor(sqlite):
+    store = sqlite.open()
+    store._connection.execute("INSERT INTO number_floors (name, floor) VALUES ('decisions', 500), ('intents', 700)")
+    rows = store.transact("put", lambda tx: [*accepted_together(tx, intent("a"), intent("b")), put(tx, intent("c"))])
+    assert [(one.decision_seq, one.seq) for one in rows] == [(501, 701), (502, 702), (503, 703)]

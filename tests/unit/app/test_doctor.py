@@ -51,6 +51,12 @@ def test_before_the_first_start_nothing_is_wrong_and_nothing_is_made(folder: Pat
 
 
 @pytest.mark.req("RUN-11")
+def test_a_playbook_that_is_chosen_and_not_installed_is_a_finding(folder: Path) -> None:
+    [(level, told)] = examined(folder, FLEET_PLAYBOOKS="nobody-brings-this")["playbooks"]
+    assert (level, "FLEET_PLAYBOOKS" in told, "nobody-brings-this" in told) == ("error", True, True)
+
+
+@pytest.mark.req("RUN-11")
 def test_every_problem_of_the_settings_is_a_finding(folder: Path) -> None:
     (folder / ".env").write_text("FLEET_HTTP_PORT=port\nFLEET_RECONCILR=1\n")
     found = examined(folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import random
 from typing import Any
@@ -67,7 +68,18 @@ def test_alerts_that_the_sender_left_out_are_recorded() -> None:
         ("warn", "warning"),
         ("notice", "info"),
         ("none", "info"),
-        ("p2", "warning"),
+        ("P1", "critical"),
+        ("sev-0", "critical"),
+        ("SEV2", "error"),
+        ("high", "error"),
+        ("major", "error"),
+        ("priority 3", "warning"),
+        ("minor", "warning"),
+        ("P4", "info"),
+        ("low", "info"),
+        ("p9", "warning"),
+        ("p22", "warning"),
+        ("sandwich", "warning"),
         (None, "warning"),
     ],
 )
@@ -78,7 +90,8 @@ def test_severity_words(word: str | None, severity: str) -> None:
 @pytest.mark.req("EVT-1")
 def test_a_generic_body_has_a_severity_of_its_own_and_info_where_it_is_unknown() -> None:
     assert one({"severity": "error", "message": "x"}).severity == "error"
-    assert one({"severity": "sev1", "message": "x"}).severity == "info"
+    assert one({"severity": "sev1", "message": "x"}).severity == "critical"
+    assert one({"severity": "dreadful", "message": "x"}).severity == "info"
 
 
 @pytest.mark.req("EVT-5")
@@ -101,6 +114,31 @@ def test_a_generic_body_has_a_severity_of_its_own_and_info_where_it_is_unknown()
 )
 def test_what_an_alert_is_about(name: str, summary: str, class_: str) -> None:
     assert one(group(alert(name, annotations={"summary": summary}))).class_ == class_
+
+
+@pytest.mark.req("EVT-5", "PLB-3")
+@pytest.mark.parametrize(
+    ("name", "message", "class_"),
+    [
+        ("load-balancer", "connect ECONNREFUSED", "down"),
+        ("storage-api", "storage-api is down", "down"),
+        ("heapster", "timeout", "down"),
+        ("web load", "above 12", "pressure"),
+        ("high load on web", "", "pressure"),
+        ("web storage full", "", "pressure"),
+        ("web disk", "check failed", "pressure"),
+        ("storage-api", "heap usage 97 %", "pressure"),
+    ],
+)
+def test_a_monitor_that_is_called_after_a_thing_is_not_about_pressure(name: str, message: str, class_: str) -> None:
+    beat = heartbeat(0, monitor={"id": 1, "name": name}, msg=message)
+    assert one(beat | {"msg": ""}).class_ == class_
+
+
+@pytest.mark.req("EVT-1")
+def test_a_byte_order_mark_before_a_body_is_no_part_of_it() -> None:
+    body = encoded(group(alert()))
+    assert normalise(codecs.BOM_UTF8 + body) == normalise(body)
 
 
 @pytest.mark.req("EVT-5")

@@ -108,6 +108,15 @@ def test_a_source_of_events_yml_is_named_by_its_own_name_too() -> None:
     assert look_up([by_name], event(source="grafana", origin="yard")) is None
 
 
+@pytest.mark.req("PLB-6")
+@pytest.mark.parametrize("word", ["uptime_kuma", "uptimekuma", "kuma", "uptime-kuma"])
+def test_a_playbook_may_spell_its_source_as_senders_do(word: str) -> None:
+    beat = event(source="uptime-kuma")
+    assert look_up([sharp := entry("sharp", f"{word}:critical")], beat) == sharp
+    assert look_up([plain := entry("plain", word)], beat) == plain
+    assert look_up([entry("other", "grafana")], beat) is None
+
+
 def step(kind: str, when: When = When.ALWAYS) -> PlaybookStep:
     return PlaybookStep(kind=StepKind(kind), when=when)
 

@@ -58,6 +58,26 @@ def test_a_deploy_replaces_every_replica_in_its_slot(yard: Yard) -> None:
     assert yard.see(new).version == "1.0"
 
 
+@pytest.mark.req("DWH-7")
+@pytest.mark.parametrize("emptying", [(STOP, {}), (SCALE, {"replicas": 0})], ids=["stopped", "scaled to zero"])
+def test_a_look_at_a_service_without_replicas_tells_which_version_a_start_brings_back(
+    yard: Yard, emptying: tuple[Kind, dict[str, int]]
+) -> None:
+    service = yard.service(command=TELLING, version="1.0", versions=TWO)
+    yard.start(service)
+    kind, params = emptying
+    assert yard.act(kind, service, **params).ok
+    new = declared(service, "1.1")
+    seen = yard.see(new)
+    assert (seen.total, seen.version, list(versions.running(seen))) == (0, "1.0", [])
+    assert list(versions.brought_back(new, versions.ran_last(seen))) == ["1.0"]
+    assert versions.kept_from_start(new, versions.ran_last(seen), {"1.0": "it failed"}).startswith("version 1.0 of web")
+    assert not versions.kept_from_start(new, versions.ran_last(seen), {"1.1": "it failed"})
+    again = {"replicas": 1} if kind is SCALE else {}
+    assert yard.act(SCALE if kind is SCALE else START, new, **again).ok
+    assert ran(yard, new) == ["1.0"]
+
+
 @pytest.mark.req("ACT-1")
 def test_a_rollout_waits_until_a_replica_is_well_before_it_ends_the_next(yard: Yard) -> None:
     """The second replica lives for as long as the first, new one is not well."""

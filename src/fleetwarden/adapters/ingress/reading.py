@@ -6,6 +6,7 @@ name that it came by decides where the content alone cannot.  A refusal says wha
 
 from __future__ import annotations
 
+import codecs
 import email.parser
 import email.policy
 import re
@@ -17,6 +18,7 @@ import msgspec
 from fleetwarden.adapters.ingress import alertmanager, generic, grafana, portainer, uptime_kuma
 from fleetwarden.adapters.ingress.cleaning import DEPTH_MAX
 from fleetwarden.domain.errors import Misconfigured, Refused
+from fleetwarden.domain.event_words import source_of
 from fleetwarden.domain.events import FleetEvent
 
 __all__ = ["EVENTS_MAX", "KINDS", "UnreadableEvents", "read_events"]
@@ -70,8 +72,8 @@ def read_events(
 
 
 def _named(source: str | None) -> str:
-    """The caller's name for the sender, as sources are written."""
-    name = (source or "").strip().lower().replace("_", "-")
+    """The caller's name for the sender."""
+    name = source_of(source or "")
     if not name:
         return ""
     if not _NAME.fullmatch(name):
@@ -79,10 +81,11 @@ def _named(source: str | None) -> str:
             "the name of the source cannot be used",
             hint="1 to 63 letters, digits, '.', '_' or '-', such as alertmanager",
         )
-    return {"uptimekuma": uptime_kuma.SOURCE, "kuma": uptime_kuma.SOURCE}.get(name, name)
+    return name
 
 
 def _decoded(body: bytes) -> Mapping[str, Any]:
+    body = body.removeprefix(codecs.BOM_UTF8)  # some senders write one before everything
     if not body.strip():
         raise UnreadableEvents("the body is empty", hint="send one JSON object")
     if _too_deep(body):

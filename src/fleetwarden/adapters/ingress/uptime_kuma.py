@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fleetwarden.adapters.ingress.cleaning import clean, fingerprint, first_text, labels_of, one_line, told_time
-from fleetwarden.domain.event_words import class_of
+from fleetwarden.domain.event_words import pressed
 from fleetwarden.domain.events import EventClass, FleetEvent, Phase, Severity
 
 __all__ = ["SOURCE", "is_heartbeat", "is_notice", "monitor_fingerprint", "read"]
@@ -51,10 +51,9 @@ def read(body: Mapping[str, Any]) -> list[FleetEvent]:
     name = first_text(monitor.get("name"), monitor.get("pathName"))
     summary = one_line(body.get("msg")) or one_line(beat.get("msg")) or f"monitor {status}"
     at = told_time(beat.get("time"))
-    pressed = class_of(name, one_line(beat.get("msg"))) is EventClass.PRESSURE
     class_ = EventClass.NONE
     if phase is not Phase.NOTE:
-        class_ = EventClass.PRESSURE if pressed else EventClass.DOWN
+        class_ = EventClass.PRESSURE if pressed(name, one_line(beat.get("msg"))) else EventClass.DOWN
     number = monitor.get("id", beat.get("monitorID"))
     return [
         FleetEvent(

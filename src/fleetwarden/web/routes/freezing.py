@@ -37,18 +37,24 @@ def _both(one: str, other: str) -> dict[str, JsonValue]:
     return {"required": [one, other], "properties": {one: {"type": "string"}, other: {"type": "string"}}}
 
 
+def _every(scope: str) -> dict[str, JsonValue]:
+    """What an order looks like that names all and a part."""
+    return {"required": ["all", scope], "properties": {"all": {"const": True}, scope: {"type": "string"}}}
+
+
 class FreezeOrder(ClosedBody):
     """`on` freezes, for `for_s` seconds or until it is taken back; off ends freezes.
 
-    At most one of `group`, `kind` and `service` says of what; without one `on` freezes everything, and off ends every
-    freeze.
+    At most one of `group`, `kind` and `service` says of what; without one it is the freeze of the whole fleet, and
+    those of parts stay.  Off with `all` ends every freeze, those of parts and of others included.
     """
 
     model_config = ConfigDict(
         json_schema_extra={
             "if": {"properties": {"on": {"const": False}}},
             "then": {"properties": {"for_s": {"type": "null"}}},
-            "not": {"anyOf": [_both(*pair) for pair in combinations(SCOPED, 2)]},
+            "else": {"properties": {"all": {"const": False}}},
+            "not": {"anyOf": [*(_both(*pair) for pair in combinations(SCOPED, 2)), *map(_every, SCOPED)]},
         }
     )
     on: bool
@@ -57,6 +63,7 @@ class FreezeOrder(ClosedBody):
     group: Scope = None
     kind: Annotated[str | None, Field(max_length=200, json_schema_extra={"pattern": f"^{OWN_KIND.pattern}$"})] = None
     service: Scope = None
+    all: bool = False
 
     def scope(self) -> tuple[str, str]:
         """The scope and its name; ("", "") for none.  Raises Malformed for several."""
@@ -83,12 +90,15 @@ def set_freeze(caller: AnyCaller, plane: Plane, body: Annotated[FreezeOrder, jso
     """Freeze or thaw.  Once `on` has answered, nothing further begins of what it covers."""
     scope, value = body.scope()
     reason = body.reason or ""
+    if body.all and (body.on or scope):
+        raise Malformed("all goes with on: false alone", [Problem("all", 0, "it ends every freeze")])
     if body.on:
         frozen = plane.administration.freeze(caller, reason=reason, for_s=body.for_s, scope=scope or "all", value=value)
         return answer(frozen)
     if body.for_s is not None:
         raise Malformed("for_s goes with on: true", [Problem("for_s", 0, "nothing is frozen by this request")])
-    return answer(plane.administration.thaw(caller, reason=reason, scope=scope, value=value))
+    whole = "" if body.all else "all"
+    return answer(plane.administration.thaw(caller, reason=reason, scope=scope or whole, value=value))
 
 
 @router.get("/recover", response_model=schemas.PageOf[schemas.Action])

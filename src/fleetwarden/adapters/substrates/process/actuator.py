@@ -278,8 +278,7 @@ class ProcessActuator:
         if not known:
             emptied = self._supervisor.slots.read(job.service.name).emptied
             known = [emptied.version] if isinstance(emptied, Emptied) else []
-        wanted = [one for one in known if one and versions.runnable(job.service, one)]
-        return versions.as_version(job.service, wanted[0] if wanted else job.service.version)
+        return versions.as_version(job.service, versions.brought_back(job.service, known)[0])
 
     def _check(self, service: Service, index: int) -> None:
         assert service.process is not None

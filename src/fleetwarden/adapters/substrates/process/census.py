@@ -15,6 +15,7 @@ import msgspec
 
 from fleetwarden.adapters.substrates.process.proc import Marked, ProcessId, ProcessTable, Stat
 from fleetwarden.adapters.substrates.process.slots import (
+    Emptied,
     EmptiedBy,
     ServiceFiles,
     SlotRecord,
@@ -63,6 +64,7 @@ class Census(msgspec.Struct, frozen=True, kw_only=True):
     presence: Presence
     stop_key: str = ""
     doubt: str = ""  # why the service's own file says nothing that can be relied on
+    ran: str = ""  # the version that ran last, where all its slots were taken away
 
     @property
     def counted(self) -> tuple[SlotView, ...]:
@@ -80,7 +82,8 @@ def take(service: str, files: ServiceFiles, table: ProcessTable, *, boot: str, s
         _view(service, index, files.slots.get(index), table, boot=boot, busy=index in busy) for index in indices
     )
     presence, stop_key, doubt = _presence(files, slots)
-    return Census(service=service, slots=slots, presence=presence, stop_key=stop_key, doubt=doubt)
+    ran = files.emptied.version if isinstance(files.emptied, Emptied) else ""
+    return Census(service=service, slots=slots, presence=presence, stop_key=stop_key, doubt=doubt, ran=ran)
 
 
 def family(service: str, index: int, recorded: ProcessId | None, table: ProcessTable) -> dict[ProcessId, Stat]:

@@ -144,7 +144,7 @@ class ProcessObserver:
             status, detail = ServiceStatus.UNKNOWN, census.doubt
         if stray := _leftovers_of_no_slot(census):
             detail = f"{detail}; {stray}" if detail else stray
-        versions = {one.version for one in first if one.pid is not None}
+        versions = {one.version for one in first if one.pid is not None} if first else {census.ran}
         return ObservedService(
             name=service.name,
             observed_at=oldest,
