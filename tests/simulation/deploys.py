@@ -1,4 +1,4 @@
-"""Versions, in every sixth history: people declare, deploy and roll back, and some versions are no good.
+"""Versions, in every twelfth history: people declare, deploy and roll back, and some versions are no good.
 
 Their chances are their own, so that the other histories stay what they were.  A broken version ends as soon as it is
 started; a frail one is killed a moment later, within its watch.  People mend what is broken, and clear what was set

@@ -38,7 +38,7 @@ class OnVersions(Planted):
         "stall": 0.0,
         "store_fault": 0.0,
         "trouble": 0.1,
-        "rough_steps": 500,
+        "rough_steps": 625,
     }
 
 
@@ -53,7 +53,7 @@ class SetAsideIsStarted(OnVersions):
     name = "what was set aside is deployed again (proposal and gate)"
 
     def into(self, history: History) -> None:
-        self.replace(quarantining.Marks, "why", lambda *_: "")
+        self.replace(quarantining.Marks, "of", lambda *_: {})
         self.replace(quarantining, "refused", lambda *_: "")
 
 

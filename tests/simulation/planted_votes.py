@@ -34,7 +34,7 @@ class OnVotes(Planted):
         "tier": Tier.APPROVAL_REQUIRED,
         "people": 0.05,
         "people_share": 0.5,
-        "rough_steps": 300,
+        "rough_steps": 375,
     }
 
 

@@ -1,4 +1,4 @@
-"""People who vote, in every sixth history: rules that name how many of which teams, and people of several teams.
+"""People who vote, in every twelfth history: rules that name how many of which teams, and people of several teams.
 
 Their chances are their own, so that the other histories stay what they were.  They vote twice, on what they asked for
 themselves, for teams that are not asked, after a no, and after the time is over; the auditor hears what each was told.

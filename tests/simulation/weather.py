@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["NO_WEATHER", "VERSIONS", "prepared", "weather_of"]
 
 NO_WEATHER = {"voters": False, "deploys": False, "seals": False}
-EVERY = 6
-DEPLOYS_TURN, VOTERS_TURN, SEALS_TURN = 1, 3, 5
+EVERY = 12
+DEPLOYS_TURN, VOTERS_TURN, SEALS_TURN = 1, 9, 5
+SHORTER = 0.8  # more happens in each step, and each history costs the same
 VERSIONS = ("1", "2", "3")
 
 
@@ -55,6 +56,7 @@ def _with_voters(plan: Plan) -> Plan:
         tier=rng.choice((Tier.APPROVAL_REQUIRED,) * 4 + (plan.tier,)),
         people=max(plan.people, 0.04),
         people_share=max(plan.people_share, 0.4),
+        rough_steps=int(plan.rough_steps * SHORTER),
     )
 
 
@@ -68,6 +70,7 @@ def _with_versions(plan: Plan) -> Plan:
         tier=rng.choice((Tier.AUTO, Tier.AUTO, Tier.AUTO, plan.tier)),
         rate=(5, 30),
         blast=(9, 30),
+        rough_steps=int(plan.rough_steps * SHORTER),
     )
 
 
