@@ -14,11 +14,14 @@ from tests.simulation.planted import FAULTS, Planted
 from tests.simulation.planted_alerts import ALERTS
 from tests.simulation.planted_intents import INTENTS
 from tests.simulation.planted_outside import OUTSIDE
+from tests.simulation.planted_seals import SEALS
+from tests.simulation.planted_versions import VERSIONS
+from tests.simulation.planted_votes import VOTES
 from tests.simulation.planted_watches import WATCHES
 from tests.simulation.planted_wishes import WISHES
 from tests.simulation.telling import quiet, told
 
-ALL = (*FAULTS, *WISHES, *INTENTS, *WATCHES, *ALERTS, *OUTSIDE)
+ALL = (*FAULTS, *WISHES, *INTENTS, *WATCHES, *ALERTS, *OUTSIDE, *VOTES, *VERSIONS, *SEALS)
 
 
 def main() -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,9 @@ from tests.simulation.auditor_of_intents import IntentsAuditor
 from tests.simulation.auditor_of_outside import OutsideAuditor
 from tests.simulation.auditor_of_pauses import PausesAuditor
 from tests.simulation.auditor_of_storms import StormsAuditor
+from tests.simulation.auditor_of_the_seals import SealsAuditor
+from tests.simulation.auditor_of_versions import VersionsAuditor
+from tests.simulation.auditor_of_votes import VotesAuditor
 from tests.simulation.auditor_of_watches import WatchesAuditor
 from tests.simulation.auditor_of_wishes import WishesAuditor
 
@@ -42,7 +45,8 @@ MOVES = {
     },
     "work": {"ready": {"leased"}, "leased": {"ready", "leased", "done", "dead"}},
 }
-FOLLOW_LOAD = ("autoscaler", "deploy_watch")  # whose changes of a count are intents; no version runs in a history
+FOLLOW_LOAD = ("autoscaler", "deploy_watch")  # whose changes of a count are intents
+VERSIONS = ("deploy_service", "rollback_service")
 SAYS = {"succeeded": "executed", "failed": "failed", "simulated": "simulated", "recovery_pending": "recovery_pending"}
 
 
@@ -69,6 +73,8 @@ class Setup:
     event_age_s: int = 900  # how old an event may be and still lead to an action
     storm_least: int = 3  # how many sick services open the breaker, at least
     outside_start_s: float = 300.0  # how long others may claim what they were allowed
+    approval_s: float | None = None  # how long an approval waits for people
+    seals: bool = False  # the ledger is sealed while all this happens
 
 
 @dataclass(slots=True)
@@ -121,6 +127,14 @@ class Auditor:
         self.outside = OutsideAuditor(self.find, setup.outside_start_s)
         self.storms = StormsAuditor(self.find, setup.storm_least, frozenset(setup.substrate_of))
         self.events = EventsAuditor(self.find, setup.event_age_s)
+        self.votes = VotesAuditor(self.find, setup.approval_s)
+        self.seals = SealsAuditor(self.find, self.leases)
+        self._beside: dict[str, list[Callable[[Event], None]]] = {}  # what else judges events of a kind
+        self.versions = VersionsAuditor(self.find, self.watches.rows, self.records, self.decisions)
+        sealed = [self.seals.handlers] if setup.seals else []
+        for handlers in (self.votes.handlers, self.versions.handlers, *sealed):
+            for kind, judge in handlers.items():
+                self._beside.setdefault(kind, []).append(judge)
         self._decided: list[dict[str, Any]] = []
         self._fresh: list[tuple[int, Event, dict[str, Any]]] = []
         self._step = 0
@@ -132,7 +146,13 @@ class Auditor:
         """Judge every event in order, then how it all ended."""
         for event in events:
             self._step = event.step
-            getattr(self, f"_on_{event.kind}")(event)
+            beside = self._beside.get(event.kind, ())
+            if (judge := getattr(self, f"_on_{event.kind}", None)) is not None:
+                judge(event)
+            elif not beside:
+                raise LookupError(f"nobody judges {event.kind}")
+            for each in beside:
+                each(event)
         return self.findings
 
     # ------------------------------------------------------------------------------------------- what people said
@@ -217,7 +237,7 @@ class Auditor:
         self.pauses.on_decision(row)
         self.storms.on_decision(row)
         self.events.on_decision(row)
-        if row["source"] in FOLLOW_LOAD:
+        if row["source"] in FOLLOW_LOAD and row["kind"] not in VERSIONS:
             self._decided.append(row)
 
     def _on_approvals(self, event: Event) -> None:
@@ -296,7 +316,8 @@ class Auditor:
             return True
         asked = self.approvals.get(row["approval_seq"] or 0)
         granted = asked is not None and (asked["decision_seq"], asked["status"]) == (decision["seq"], "granted")
-        return granted and decision["verdict"] == "queue_approval" and decision["source"] in FOLLOW_LOAD
+        intents = decision["source"] in FOLLOW_LOAD and decision["kind"] not in VERSIONS
+        return granted and decision["verdict"] == "queue_approval" and intents
 
     def _on_executions(self, event: Event) -> None:
         row = dict(event.data)
@@ -619,13 +640,14 @@ class Auditor:
             if row["state"] == "leased" or (row["state"] == "ready" and row["kind"] == "approved_action"):
                 self.find(f"at the end W-{row['seq']} ({row['kind']}) is still {row['state']}")
         for row in self.decisions.values():
-            allowed = row["verdict"] in ("allow", "allow_notify") and row["kind"] in ACTING
+            allowed = row["verdict"] in ("allow", "allow_notify") and row["kind"] in (*ACTING, *VERSIONS)
             if allowed and row["action_seq"] is None and not self.intents.unprepared(row["seq"]):
                 self.find(f"D-{row['seq']} allowed something that was never prepared: a leaked budget slot")
             if row["verdict"] == "queue_approval" and row["approval_seq"] is None:
                 self.find(f"D-{row['seq']} asked for a person, and no approval was filed")
         self.intents.finish()
         self.watches.finish(self.newest_time)
+        self.versions.finish()
         self.events.finish(self.work.values(), self.records.values())
         for (kind, target, dry_run), count in uses.items():
             mine = sum(1 for of, _ in self.uses(kind, dry_run=dry_run, since=since) if of == target)

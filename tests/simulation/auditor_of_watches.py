@@ -70,7 +70,8 @@ class WatchesAuditor:
         for row, before in fresh:
             if row["deadline"] != row["settled"] + self._window:
                 self._find(f"V-{row['seq']} does not last for its window of {self._window / SECOND:g} s")
-            if row["status"] in ("success", "failed") and before.get("status") == "running":
+            judged = row["status"] in ("success", "failed") and before.get("status") == "running"
+            if judged and not self._never_came_up(row, done):
                 self._judge_verdict(row, looks)
         if fresh:
             running: dict[str, list[int]] = {}
@@ -90,6 +91,14 @@ class WatchesAuditor:
             self._find(f"X-{row['action_seq']} ({row['kind']}) was done, and {len(mine)} watches follow it")
         if mine and not wanted:
             self._find(f"X-{row['action_seq']} ({row['kind']}) has a watch that nothing asks for")
+
+    @staticmethod
+    def _never_came_up(row: dict[str, Any], done: list[dict[str, Any]]) -> bool:
+        """Whether it failed before it began, since what was rolled out stopped with what did not come up."""
+        partial = ("failed", "partial")
+        return row["status"] == "failed" and any(
+            one["action_seq"] == row["action_seq"] and (one["state"], one["code"]) == partial for one in done
+        )
 
     def _judge_verdict(self, row: dict[str, Any], looks: Mapping[str, list[tuple[int, int]]]) -> None:
         """A verdict rests on a look from after the action; success comes at the deadline, and with a healthy look."""

@@ -41,6 +41,7 @@ from tests.simulation.alerts import Alerts
 from tests.simulation.auditor import Auditor, Event, Setup
 from tests.simulation.auditor_of_the_ledger import findings_of_the_ledger
 from tests.simulation.baton import Baton, SimClock, Task, on_one_processor
+from tests.simulation.deploys import ROLLOUTS, Deploys
 from tests.simulation.engine import Engine
 from tests.simulation.journal import Journal
 from tests.simulation.load import Load, contracted
@@ -50,6 +51,8 @@ from tests.simulation.people import People
 from tests.simulation.plan import Nature, Plan, draw
 from tests.simulation.plane import BACK_OFF_S, RECONCILER, START_WINDOW_S, WATCH_S, SimPlane
 from tests.simulation.planted import Planted
+from tests.simulation.voters import Voters
+from tests.simulation.weather import prepared
 
 __all__ = ["History", "Verdict", "run"]
 
@@ -107,6 +110,9 @@ class History:
         self.load = Load(self)
         self.alerts = Alerts(self)
         self.outsiders = Outsiders(self)
+        self.voters = Voters(self)
+        self.deploys = Deploys(self)
+        self.actors = (self.others, self.load, self.alerts, self.outsiders, self.voters, self.deploys)
         self.landed: set[str] = set()
         self.refused = 0
         self.calm = False
@@ -124,6 +130,7 @@ class History:
         self.load.begin()
         for service, count in zip(self.plan.services, self.plan.started, strict=True):
             self.substrates[service.substrate].boot(service.name, count, key="before")
+        self.deploys.begin()
         for _ in range(self.plan.planes):
             self._boot_plane()
         self.baton.run()
@@ -139,13 +146,18 @@ class History:
                 event_age_s=self.plan.event_age_s,
                 storm_least=self.plan.storm_least,
                 outside_start_s=START_S,
+                approval_s=self.plan.approval_s,
+                seals=self.plan.seals,
             )
         )
         auditor.walk(self._events())
         if not self.findings:
             auditor.finish(uses=uses, since=0)
         self.findings += auditor.findings
-        if not self.findings and self.plan.seed % LEDGER_EVERY == 0:
+        if self.plan.seals:
+            auditor.seals.finish(self.path, auditor.newest_time, at_rest=not auditor.findings)
+            self.findings += auditor.findings if not self.findings else []
+        if not self.findings and (self.plan.seals or self.plan.seed % LEDGER_EVERY == 0):
             self.findings += findings_of_the_ledger(self.path)
         return self.findings
 
@@ -289,7 +301,7 @@ class History:
         return any(key in one.on_its_way for one in self.substrates.values())
 
     def _world(self) -> None:
-        if not self.calm and any(one.act() for one in (self.others, self.load, self.alerts, self.outsiders)):
+        if not self.calm and any(one.act() for one in self.actors):
             return
         rng = self.rng
         service = rng.choice(self.plan.services)
@@ -357,10 +369,13 @@ class History:
         )
 
     def _policy(self, tier: Tier, special: Mapping[str, Tier]) -> Policy:
-        rules = [
-            Rule(kind="*", target=name, tier=one, where=f"policy.yml:{line}")
-            for line, (name, one) in enumerate(special.items(), 5)
-        ]
+        if self.voters.busy:
+            rules = self.voters.rules(tier, special)
+        else:
+            rules = [
+                Rule(kind="*", target=name, tier=one, where=f"policy.yml:{line}")
+                for line, (name, one) in enumerate(special.items(), 5)
+            ]
         policy = a_policy(
             tier, *rules, rate=self.plan.rate, blast=self.plan.blast, approval_expires_s=self.plan.approval_s
         )
@@ -389,6 +404,7 @@ class History:
         self.registry_error("")
         self.declare_rules(self.plan.last_tier, {})
         self.load.settle()
+        self.deploys.settle()
         self.baton.spawn("caretaker", "people", self._care)
 
     def _care(self) -> None:
@@ -408,7 +424,7 @@ class History:
             if not left or self.clock.elapsed > until:
                 break
             for approval in self.engine.read(lambda tx: tx.approvals.in_state(ApprovalState.PENDING)):
-                self.people.attempt(partial(self.people.grant, plane, approval, "carol"))
+                self.voters.answer(plane, approval)
             for record in self.engine.read(lambda tx: tx.outbox.in_state(OutboxState.RECOVERY_PENDING)):
                 patience[record.seq] = patience.get(record.seq, 0) + 1
                 if patience[record.seq] > (3 if record.negatives_by_person else 12):  # where evidence cannot tell
@@ -434,7 +450,7 @@ class History:
             return [*records, *asked, *work]
 
         left = self.engine.read(read)
-        left += [*self.load.left(), *self.alerts.left()]
+        left += [*self.load.left(), *self.alerts.left(), *self.deploys.left()]
         left += [f"{name} still has requests on their way" for name, one in self.substrates.items() if one.on_its_way]
         if self.plan.last_tier is not Tier.FORBIDDEN:
             left += [f"{one.name} is not as declared" for one in self._services() if not self._as_declared(one)]
@@ -461,6 +477,8 @@ class History:
         names = [one.name for one in self.plan.services]
         if self.outsiders.busy:
             kinds, names = [*kinds, *KINDS], [*names, STRANGE]
+        if self.deploys.busy:
+            kinds = [*kinds, *ROLLOUTS]
 
         def read(tx: Tx) -> Mapping[tuple[str, str, int], int]:
             return {
@@ -491,7 +509,7 @@ def run(seed: int, planted: Planted | None = None, *, whole: bool = False, plan:
     borrowed = engine.lend()
     try:
         with on_one_processor(), _no_collecting():
-            history = History(planted.plan(plan or draw(seed)), borrowed, planted, whole=whole)
+            history = History(prepared(planted.plan(plan or draw(seed))), borrowed, planted, whole=whole)
             findings = history.run()
     except BaseException:
         borrowed.close()

@@ -87,13 +87,20 @@ class People:
 
     def grant(self, plane: SimPlane, approval: ActionApproval, by: str) -> None:
         self._history.journal.event("yes", approval=approval.seq, by=by, digest=approval.digest)
-        answer, _, why = plane.desk.grant(approval.seq, by=by, reason="it is needed")
+        teams = self._history.voters.teams(by)
+        answer, _, why = plane.desk.grant(approval.seq, by=by, reason="it is needed", teams=teams)
+        if self._history.voters.busy:
+            self._history.journal.event("heard", approval=approval.seq, by=by, what=answer.value)
         self._history.journal.line(f"{by} granted {approval.id}: {answer.value}, {why}")
 
     def reject(self, plane: SimPlane) -> None:
         approval = self._an_approval(ApprovalState.PENDING, ApprovalState.GRANTED)
         if approval is not None:
-            plane.desk.reject(approval.seq, by=self._rng.choice(NAMES), reason="not now")
+            self.say_no(plane, approval, self._rng.choice(NAMES))
+
+    def say_no(self, plane: SimPlane, approval: ActionApproval, by: str) -> None:
+        self._history.journal.event("no", approval=approval.seq, by=by)
+        plane.desk.reject(approval.seq, by=by, reason="not now", teams=self._history.voters.teams(by))
 
     def _an_approval(self, *states: ApprovalState) -> ActionApproval | None:
         engine, rng = self._history.engine, self._rng
@@ -229,6 +236,9 @@ class People:
                 {"version": rng.choice(("", "1", "2"))},
             )
         )
+        if "version" in change and service.name in self._history.deploys.names:
+            self._history.deploys.declare(service.name, str(change["version"]) or "3")
+            return
         files.declare_service(msgspec.structs.replace(service, **change))
         self._history.journal.line(f"{service.name} is declared anew: {change}")
         self._history.wake()

@@ -10,6 +10,7 @@ from fleetwarden.domain.actions import Tier
 from fleetwarden.domain.fleet import DesiredState, Mode, Service
 from fleetwarden.testing import a_service
 from tests.simulation.load import with_load
+from tests.simulation.weather import weather_of
 
 __all__ = ["Nature", "Plan", "draw"]
 
@@ -60,6 +61,9 @@ class Plan:
     event_age_s: int  # how old an event may be and still lead to an action
     storm_least: int  # how many sick services open the breaker
     outsiders: bool  # other systems ask for actions of their own
+    voters: bool  # rules name how many people of which teams have to say yes
+    deploys: bool  # services have versions, and not each of them is any good
+    seals: bool  # the ledger is sealed while all this happens
 
 
 def draw(seed: int) -> Plan:
@@ -103,6 +107,7 @@ def draw(seed: int) -> Plan:
         stubborn=rng.choice(("", "", *names)),
         **_weather_of_alerts(seed),
         outsiders=seed % OUTSIDERS_EVERY == 0,
+        **weather_of(seed),
     )
 
 

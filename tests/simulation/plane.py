@@ -26,6 +26,8 @@ from fleetwarden.controllers.reconciler import CADENCE as RECONCILER
 from fleetwarden.controllers.reconciler import Reconciler
 from fleetwarden.controllers.recovery import Recovery
 from fleetwarden.controllers.restraint import Restraint
+from fleetwarden.controllers.sealer import CADENCE as SEALER
+from fleetwarden.controllers.sealer import Sealer
 from fleetwarden.controllers.sightings import Sightings
 from fleetwarden.controllers.supervision import Supervision
 from fleetwarden.controllers.wakes import Wakes
@@ -210,6 +212,7 @@ class SimPlane:
             self.outside = OutsideOf(self)
         self.worker = Worker(store, handlers, holder=name, lease_s=30.0)
         self.watches = watches_of(self)
+        self.sealer = Sealer(store, None)
         poll_s = history.plan.poll_s
         self.subscriptions = [
             Subscription(name=EXECUTOR, interval_s=poll_s, run=self._execute),
@@ -219,6 +222,7 @@ class SimPlane:
             Subscription(name=WATCHES, interval_s=poll_s, run=self._watch),
             *self._autoscaling(),
             *(self.outside.subscriptions() if history.outsiders.busy else ()),
+            *([Subscription(name=SEALER, interval_s=INTERVAL_S, run=self._seal)] if history.plan.seals else ()),
         ]
         self.loop = Loop(
             clock,
@@ -282,6 +286,9 @@ class SimPlane:
     def _watch(self, fence: LeaseFence | None) -> object:
         assert fence is not None
         return self.watches.run(fence)
+
+    def _seal(self, fence: LeaseFence | None) -> object:
+        return self.sealer.run(fence)
 
     def _scale(self, fence: LeaseFence | None) -> object:
         assert fence is not None

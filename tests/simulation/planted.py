@@ -31,6 +31,7 @@ from fleetwarden.store.approvals import StoredApprovals
 from fleetwarden.store.outbox import StoredOutbox
 from tests.simulation.plan import Nature, Plan
 from tests.simulation.plane import SimPlane, SimStore
+from tests.simulation.weather import NO_WEATHER
 
 if TYPE_CHECKING:
     from tests.simulation.history import History
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["FAULTS", "Planted", "Through"]
 
 FAR = 1 << 60
-ALONE = {"alerts": False, "event_age_s": 900, "storm_least": 3, "outsiders": False}
+ALONE = {"alerts": False, "event_age_s": 900, "storm_least": 3, "outsiders": False, **NO_WEATHER}
 
 
 class Planted:

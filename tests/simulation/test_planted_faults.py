@@ -56,6 +56,11 @@ BEGIN_AT = {
     "StormIsAskedOnce": 16,
     "StormNeverOpens": 15,
     "UnknownIsHandedOut": 12,
+    "RolledBackIsDeployed": 28,
+    "BackToWhatRanBefore": 8,
+    "NobodyGoesBack": 5,
+    "SetAsideIsStarted": 4,
+    "AnybodySeals": 15,
 }
 
 

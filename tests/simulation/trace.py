@@ -26,12 +26,13 @@ _WATCHED: dict[str, tuple[str, ...]] = {
     ),
     "approvals": (
         "seq", "status", "kind", "target", "request", "digest", "decision_seq", "waives", "created_at", "expires_at",
-        "votes", "ended_at", "superseded_by", "note",
+        "votes", "ended_at", "superseded_by", "note", "needed",
     ),
+    "votes": ("seq", "approval_seq", "person", "decision", "teams", "at"),
     "outbox": (
         "seq", "key", "state", "kind", "target", "dry_run", "request", "request_digest", "decision_seq", "approval_seq",
         "prepared_at", "expires_at", "fence", "started_at", "horizon_at", "final_if_acknowledged",
-        "negatives_by_person", "finished_at", "outcome", "settled_by", "note",
+        "negatives_by_person", "finished_at", "outcome", "settled_by", "note", "host",
     ),
     "executions": ("seq", "action_seq", "decision_seq", "at", "kind", "target", "state", "ok", "dry_run", "code"),
     "work_items": ("seq", "kind", "key", "state", "attempts", "token", "target", "holder"),
@@ -46,7 +47,12 @@ _WATCHED: dict[str, tuple[str, ...]] = {
     "deploy_watches": (
         "seq", "service", "action_seq", "kind", "source", "from_replicas", "replica", "on_fail", "status", "started",
         "settled", "grace_until", "deadline", "poll", "made", "usable", "healthy", "probes", "ended_at", "follow_up",
+        "version", "changes_version", "proven", "definition",
     ),
+    "quarantines": ("seq", "service", "version", "watch_seq", "at", "cleared_at", "cleared_by"),
+    "ran_versions": ("seq", "service", "version", "before", "kind", "complete", "action_seq", "at"),
+    "placements": ("service", "host", "at"),
+    "seals": ("number", "first", "last", "count", "root", "previous", "at", "digest"),
     "foreign_changes": ("seq", "service", "field", "before", "after", "hold_until", "pauses", "status"),
     "events": (
         "seq", "at", "key", "source", "severity", "phase", "class", "service", "body", "repeats", "repeat_of", "flap",
