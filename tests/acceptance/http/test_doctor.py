@@ -65,7 +65,7 @@ def test_a_queue_that_does_not_drain_is_named(world: World) -> None:
 @pytest.mark.req("RUN-11", "RUN-13")
 def test_a_restored_store_and_a_freeze_are_told_apart(world: World) -> None:
     world.plane.administration.freeze(local_admin(), reason="lunch", for_s=None)
-    world.store.transact("restore", lambda tx: begin_restored(tx, {}, at=1, highest=0, by="test"))
+    world.store.transact("restore", lambda tx: begin_restored(tx, {}, at=1, highest={}, by="test"))
     found = findings(world)
     assert [level for level, _ in found["freeze"]] == ["warning"]
     assert "lunch" in found["freeze"][0][1]
