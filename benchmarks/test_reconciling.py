@@ -11,10 +11,8 @@ from time import process_time
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from benchmarks.fleets import at_rest
 from fleetwarden.controllers.reconciler import CADENCE
-from fleetwarden.store.opening import open_store
-from fleetwarden.testing import FakeClock, a_fleet, a_service
-from tests.contract.pipeline.conftest import Bench
 
 SERVICES = 10_000
 ROUNDS = 7
@@ -22,19 +20,12 @@ ROUNDS = 7
 
 @pytest.mark.benchmark(group="a pass over 10,000 services with nothing to do, SQLite")
 def test_a_quiet_pass(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
-    clock = FakeClock()
-    store = open_store(f"sqlite:///{tmp_path / 'fleet.db'}", clock)
-    try:
-        bench = Bench(store, clock)
-        names = [f"s{number}" for number in range(SERVICES)]
-        bench.files.declare(fleet=a_fleet(*(a_service(name) for name in names)))
-        for name in names:
-            bench.substrate.boot(name)
+    with at_rest(tmp_path, SERVICES) as bench:
         services = list(bench.files.current().fleet.services.values())
         bench.look()
 
         def run() -> float:
-            clock.advance(5)
+            bench.clock.advance(5)
             fence = bench.fence(CADENCE)
             began = process_time()
             report = bench.reconciler.run(fence)
@@ -47,8 +38,6 @@ def test_a_quiet_pass(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
         began = process_time()
         bench.sightings.look(services)
         alone = process_time() - began
-    finally:
-        store.close()
     median = sorted(took)[len(took) // 2]
     benchmark.extra_info["processor ms"] = round(1000 * median)
     benchmark.extra_info["the quickest"] = round(1000 * min(took))
