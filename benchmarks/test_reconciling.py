@@ -14,12 +14,10 @@ from time import process_time
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from benchmarks.fleets import at_rest
 from fleetwarden.controllers.reconciler import CADENCE
 from fleetwarden.domain.fleet import InstanceStatus, ObservedInstance, ObservedService, Presence, Service, ServiceStatus
 from fleetwarden.domain.identifiers import Micros
-from fleetwarden.store.opening import open_store
-from fleetwarden.testing import FakeClock, a_fleet, a_service
-from tests.contract.pipeline.conftest import Bench
 
 SERVICES = 10_000
 ROUNDS = 15
@@ -50,18 +48,13 @@ class Looking:
 
 @pytest.mark.benchmark(group="a pass over 10,000 services with nothing to do, SQLite")
 def test_a_quiet_pass(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
-    clock = FakeClock()
-    store = open_store(f"sqlite:///{tmp_path / 'fleet.db'}", clock)
-    try:
-        bench = Bench(store, clock)
-        names = [f"s{number}" for number in range(SERVICES)]
-        bench.files.declare(fleet=a_fleet(*(a_service(name) for name in names)))
+    with at_rest(tmp_path, SERVICES) as bench:
         bench.sightings.observers = (Looking(),)
         services = list(bench.files.current().fleet.services.values())
         bench.look()
 
         def run() -> float:
-            clock.advance(5)
+            bench.clock.advance(5)
             fence = bench.fence(CADENCE)
             began = process_time()
             report = bench.reconciler.run(fence)
@@ -81,8 +74,6 @@ def test_a_quiet_pass(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
             alone.append(look())
 
         benchmark.pedantic(both, rounds=ROUNDS)
-    finally:
-        store.close()
     benchmark.extra_info["processor ms, median"] = round(1000 * median(took))
     benchmark.extra_info["the quickest"] = round(1000 * min(took))
     benchmark.extra_info["the look alone, median"] = round(1000 * median(alone))

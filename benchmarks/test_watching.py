@@ -13,14 +13,12 @@ import psutil
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from benchmarks.fleets import at_rest
 from fleetwarden.controllers.watch_opening import GRACE_S, open_watch
 from fleetwarden.domain.deploy_watch import WatchStatus
 from fleetwarden.domain.identifiers import SECOND
 from fleetwarden.ports.stores import Page, Tx
 from fleetwarden.ports.watches import WatchDraft
-from fleetwarden.store.opening import open_store
-from fleetwarden.testing import FakeClock, a_fleet, a_service
-from tests.contract.pipeline.conftest import Bench
 
 WATCHES = 10_000
 AT_ONCE = 500
@@ -51,24 +49,18 @@ def opened(tx: Tx, names: list[str]) -> None:
 
 @pytest.mark.benchmark(group="10,000 watches, SQLite")
 def test_a_round_of_looks(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
-    clock = FakeClock()
-    store = open_store(f"sqlite:///{tmp_path / 'fleet.db'}", clock)
-    try:
-        bench = Bench(store, clock)
-        names = [f"s{number}" for number in range(WATCHES)]
-        bench.files.declare(fleet=a_fleet(*(a_service(name) for name in names)))
-        for name in names:
-            bench.substrate.boot(name)
+    with at_rest(tmp_path, WATCHES) as bench:
+        names = list(bench.files.current().fleet.services)
         services = list(bench.files.current().fleet.services.values())
         bench.sightings.look(services)
         before = resident()
         for first in range(0, WATCHES, AT_ONCE):
-            store.transact("open", lambda tx, at=first: opened(tx, names[at : at + AT_ONCE]))  # type: ignore[misc]
-        clock.advance(POLL_S)
+            bench.store.transact("open", lambda tx, at=first: opened(tx, names[at : at + AT_ONCE]))  # type: ignore[misc]
+        bench.clock.advance(POLL_S)
         assert bench.watch() == WATCHES  # the first looks write what they saw
 
         def run() -> float:
-            clock.advance(POLL_S + 0.001)
+            bench.clock.advance(POLL_S + 0.001)
             began = process_time()
             done = bench.watch()
             took = process_time() - began
@@ -81,10 +73,8 @@ def test_a_round_of_looks(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
         began = process_time()
         bench.sightings.look(services)
         alone = process_time() - began
-        [one] = store.read(lambda tx: tx.watches.list(Page(target="s0")))
+        [one] = bench.store.read(lambda tx: tx.watches.list(Page(target="s0")))
         assert (one.status, one.made) == (WatchStatus.RUNNING, ROUNDS + 1)
-    finally:
-        store.close()
     median = sorted(took)[len(took) // 2]
     benchmark.extra_info["processor seconds a round"] = round(median, 3)
     benchmark.extra_info["the look alone"] = round(alone, 3)

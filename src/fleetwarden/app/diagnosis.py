@@ -106,7 +106,8 @@ def _freezes(tx: Tx) -> list[Finding]:
         else:
             where = "everything" if one.scope == "all" else f"{one.scope} {one.value}"
             told = f"{show_id('F', one.seq)} by {one.owner} freezes {where}" + (f": {one.reason}" if one.reason else "")
-            found.append(Finding(check="freeze", level="warning", told=told, hint="fleetwarden freeze off"))
+            hint = "fleetwarden freeze off" + ("" if one.scope == "all" else f" --{one.scope} {one.value}")
+            found.append(Finding(check="freeze", level="warning", told=told, hint=hint))
     return found or [Finding(check="freeze", level="ok", told="nothing is frozen")]
 
 

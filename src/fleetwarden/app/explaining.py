@@ -16,7 +16,7 @@ from fleetwarden.controllers.reconciler import request_for
 from fleetwarden.controllers.restraint import Held, Restraint
 from fleetwarden.controllers.wishes import as_asked
 from fleetwarden.domain.actions import ActionDecision, ActionRequest, Source, Verdict
-from fleetwarden.domain.convergence import Need, converge
+from fleetwarden.domain.convergence import Need, Rest, converge
 from fleetwarden.domain.errors import NotFound
 from fleetwarden.domain.fleet import DesiredState, ObservedService, Service
 from fleetwarden.domain.identifiers import JsonValue, rfc3339
@@ -49,6 +49,7 @@ class Explaining:
         need = converge(service, seen)
         file = self._configuration.freeze_file()
         ruling, last, standing_decision = self._store.read(lambda tx: self._ask(tx, service, seen, need, file))
+        off = [] if self._fleet.facts.reconciler_on else ["the reconciler is on (FLEET_RECONCILER=1)"]
         answer: dict[str, JsonValue] = {
             "service": name,
             "at": item["at"],
@@ -83,6 +84,8 @@ class Explaining:
         if unready or ruling is None or not isinstance(need, Need):
             scaled = item["scaling"] is not None and not isinstance(need, Need)
             reason = item["reason"] if unready or scaled or isinstance(need, Need) else need.reason
+            if off and not unready and isinstance(need, Rest):
+                reason = f"{need.reason}; the reconciler is off, so it is looked at and nothing more"
             return {
                 **answer,
                 "verdict": "nothing",
@@ -104,7 +107,7 @@ class Explaining:
                 "numbers": ruling.numbers,
             },
             "limits": _limits(ruling),
-            "would_change_if": _would_change(ruling, item, name, need.kind.value),
+            "would_change_if": [*off, *_would_change(ruling, item, name, need.kind.value)],
         }
 
     def _held(self, tx: Tx, service: Service, seen: ObservedService | None, need: object) -> Held | None:

@@ -14,8 +14,9 @@ import msgspec
 from fleetwarden.app import views
 from fleetwarden.app.identity import Caller, Role, require
 from fleetwarden.app.rule_texts import rule_texts
+from fleetwarden.domain.actions import Source
 from fleetwarden.domain.errors import Misconfigured
-from fleetwarden.domain.identifiers import JsonValue, Micros
+from fleetwarden.domain.identifiers import JsonValue, Micros, parse_id
 from fleetwarden.ports.stores import JournalEntry, Page, Store, Tx
 
 __all__ = ["History"]
@@ -95,6 +96,7 @@ class History:
         rows = self._store.read(read)
         items, left = _merged(rows, limit, befores)
         self._store.read(lambda tx: _add_rule_texts(tx, rows[0], items))
+        self._store.read(lambda tx: _name_people(tx, items))
         return {"service": service, "items": items, "next": left}
 
 
@@ -104,6 +106,14 @@ def _add_rule_texts(tx: Tx, decisions: Sequence[Any], items: Sequence[JsonValue]
     shown = [item["record"] for item in items if item["what"] == "decision"]
     for record, text in zip(shown, rule_texts(tx, [known[record["id"]] for record in shown]), strict=True):
         record["rule_text"] = text
+
+
+def _name_people(tx: Tx, items: Sequence[JsonValue]) -> None:
+    """Put the person's name, which its decision holds, where an execution only says that somebody asked."""
+    for item in items:
+        if item["what"] == "execution" and item["actor"] in (Source.OPERATOR, Source.API):
+            decision = tx.decisions.get(parse_id("D", item["record"]["decision_id"]))
+            item["actor"] = decision.request.asked_by
 
 
 def _merged(rows: Sequence[Sequence[Any]], limit: int, befores: dict[str, int]) -> tuple[list[JsonValue], str | None]:

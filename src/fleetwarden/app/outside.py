@@ -19,7 +19,8 @@ from fleetwarden.controllers.loop import Subscription
 from fleetwarden.controllers.outside import OutsideAction, OutsideDesk, read_outside
 from fleetwarden.domain import structure
 from fleetwarden.domain.actions import ActionDecision, ActionRequest, Evidence, Outcome, Source, Verdict
-from fleetwarden.domain.errors import Conflict, Misconfigured
+from fleetwarden.domain.errors import Conflict, Misconfigured, Refused
+from fleetwarden.domain.fleet import Mode, Service
 from fleetwarden.domain.identifiers import SECOND, JsonValue, parse_id, rfc3339
 from fleetwarden.domain.outside import LASTING, OutsideLimits, OutsideState, kind_problem
 from fleetwarden.ports.stores import Tx
@@ -53,13 +54,15 @@ def request_of(
 ) -> ActionRequest:
     """A request for an action of an outside system, in its target's group if that is a service of ours.
 
-    Raises Misconfigured (kind, target, params), Forbidden.
+    Raises Misconfigured (kind, target, params), Forbidden, Refused (the service is not live: a yes would be carried out
+    for real, whatever simulates here).
     """
     if problem := kind_problem(kind):
         raise Misconfigured(problem, hint="nothing was decided")
     service = parts.configuration.current().last_good_fleet.services.get(target)
     group = None if service is None else service.group
     require(caller, Role.ADMIN if break_glass else Role.OPERATOR, group)
+    _refuse_unless_live(service)
     request = ActionRequest(
         kind=kind,
         target=target,
@@ -76,6 +79,16 @@ def request_of(
     if problem := structure.check(request):
         raise Misconfigured(f"the request is malformed: {problem}", hint="nothing was decided")
     return request
+
+
+def _refuse_unless_live(service: Service | None) -> None:
+    """Nothing here can simulate what another system does: a service that is not live is left alone by it, too."""
+    if service is not None and service.mode is not Mode.LIVE:
+        raise Refused(
+            f"the mode of {service.name} is {service.mode.value}: what another system does to it would be real",
+            code="not_live",
+            hint="nothing was decided; declare mode: live for it first",
+        )
 
 
 class OutsideActions:
@@ -164,6 +177,8 @@ class OutsideActions:
         Raises Forbidden, NotFound, Conflict, Refused as `OutsideDesk.claim` does; then nothing was claimed.
         """
         decision_seq = self._operable(caller, action_id)
+        target = self._found(action_id).request.target
+        _refuse_unless_live(self._parts.configuration.current().last_good_fleet.services.get(target))
         return outside_view(self.desk.claim(decision_seq, by=caller.person))
 
     def report(

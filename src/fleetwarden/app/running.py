@@ -30,6 +30,7 @@ __all__ = [
     "kept_token",
     "ledger_key_file",
     "prepare_data_folder",
+    "refuse_another_folder",
     "running_plane",
     "system_clock",
     "token_file",
@@ -41,12 +42,14 @@ TOKEN_BYTES_MAX = 4096
 
 
 class RunningPlane(Record):
-    """Who holds the data folder.  `url` is empty while a plane starts, and for a command that has the store open."""
+    """Who holds the data folder.  `url` is empty while a plane starts, and for a command that has the store open;
+    `config` is the plane's configuration folder, where it says so."""
 
     pid: int
     url: str
     host: str
     since: Micros
+    config: str = ""
 
 
 def system_clock() -> Clock:
@@ -69,7 +72,24 @@ def running_plane(settings: Settings) -> RunningPlane | None:
     holder = lock_holder(_lock_of(settings))
     if holder is None or not holder.held:
         return None
-    return RunningPlane(pid=holder.pid, url=holder.url, host=holder.host, since=holder.since)
+    return RunningPlane(pid=holder.pid, url=holder.url, host=holder.host, since=holder.since, config=holder.config)
+
+
+def refuse_another_folder(settings: Settings, running: RunningPlane) -> None:
+    """Raises Misconfigured if that plane runs another configuration folder than these settings are about.
+
+    Only where nothing says which data folder is meant: the default is the same for every configuration folder.
+    """
+    told = settings.sources
+    if "FLEET_DATA_DIR" in told or (database_file(settings) is not None and "FLEET_STORE_URL" in told):
+        return
+    if running.config and Path(running.config) != settings.config_dir.resolve():
+        raise Misconfigured(
+            f"the plane that holds {settings.fleet_data_dir} runs the folder {running.config}, "
+            f"not {settings.config_dir}",
+            hint=f"say where this folder's data is: FLEET_DATA_DIR, in {settings.config_dir / '.env'} or in the "
+            f"environment; or mean that plane: --config {running.config}",
+        )
 
 
 class Announcement:
@@ -80,7 +100,8 @@ class Announcement:
     """
 
     def __init__(self, settings: Settings, store: object, clock: Clock) -> None:
-        self._announce: Callable[[str], None] | None = getattr(store, "announce", None)
+        self._config = str(settings.config_dir.resolve())
+        self._announce: Callable[[str, str], None] | None = getattr(store, "announce", None)
         self._ownership: Ownership | None = None
         if self._announce is not None:
             return
@@ -98,7 +119,7 @@ class Announcement:
 
     def announce(self, url: str) -> None:
         if self._announce is not None:
-            self._announce(url)
+            self._announce(url, self._config)
 
     def release(self) -> None:
         """Give up a lock that was taken here.  A store's own ends with the store."""

@@ -157,7 +157,7 @@ class Storage:
         try:
             if self._database is not None:
                 kept = self._beside("replaced")
-                begin = _Restored(manifest, file, moving.highest_number(self._database))
+                begin = _Restored(manifest, file, moving.highest_numbers(self._database))
                 moving.restore_sqlite(file, self._database, self._clock, begin, replace=replace, kept=kept)
             else:
                 kept = self._restore_postgresql(file, manifest, replace=replace)
@@ -177,8 +177,8 @@ class Storage:
     def _restore_postgresql(self, file: Path, manifest: Manifest, *, replace: bool) -> Path | None:
         from fleetwarden.store import postgresql_transfer
 
-        highest = postgresql_transfer.highest_number(self._url)
-        kept = self._beside("replaced") if replace and highest else None
+        highest = postgresql_transfer.highest_numbers(self._url)
+        kept = self._beside("replaced") if replace and any(highest.values()) else None
         if kept is not None:
             self._back_up(kept)
         begin = _Restored(manifest, file, highest)
@@ -239,7 +239,7 @@ class Storage:
 class _Restored:
     """Begins the epoch of a restore."""
 
-    def __init__(self, manifest: Manifest, file: Path, highest: int) -> None:
+    def __init__(self, manifest: Manifest, file: Path, highest: Mapping[str, int]) -> None:
         self._manifest, self._file, self._highest = manifest, file, highest
 
     def __call__(self, tx: Tx) -> None:

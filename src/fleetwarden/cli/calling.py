@@ -101,10 +101,14 @@ class Call:
         return invocation.pasteable(str(text or ""), self.prefix)
 
     def running(self) -> RunningPlane | None:
-        """Who holds this data folder now, or None."""
-        from fleetwarden.app.running import running_plane
+        """Who holds this data folder now, or None.  Raises Misconfigured where a folder was named and the plane that
+        is found runs another one."""
+        from fleetwarden.app.running import refuse_another_folder, running_plane
 
-        return running_plane(self.settings)
+        found = running_plane(self.settings)
+        if found is not None and (self.config is not None or os.environ.get("FLEET_CONFIG")):
+            refuse_another_folder(self.settings, found)
+        return found
 
     def remote(self) -> PlaneClient | None:
         """A client for the plane that was named or that runs here; None if none was named and none runs.

@@ -19,11 +19,12 @@ from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
 from fleetwarden.ports.epochs import Epoch
 from fleetwarden.ports.stores import Tx
 
-__all__ = ["OWNER", "begin_copied", "begin_restored", "jumped", "release"]
+__all__ = ["OWNER", "SMALL_GAP", "begin_copied", "begin_restored", "jumped", "release"]
 
 OWNER = "restore"
 LATEST_EFFECT_S = 3600  # after a restore: how long the effect of a call that nobody remembers may still land
 GAP = 1_000_000
+SMALL_GAP = 10_000  # of numbers that people say to each other
 _COUNTED_FROM: Micros = 1_767_225_600 * SECOND  # 2026-01-01
 
 
@@ -36,15 +37,30 @@ def jumped(now: Micros, highest: int) -> int:
     return max(highest, (now - _COUNTED_FROM) // SECOND, 0) + GAP
 
 
-def begin_restored(tx: Tx, origin: Mapping[str, JsonValue], *, at: Micros, highest: int, by: str) -> Epoch:
-    """Begin the epoch of a restored store, in the transaction that `tx` is.  `at`: when its backup was taken."""
+def _leap(now: Micros, taken_at: Micros) -> int:
+    """How far the numbers of what is made at the pace of people jump, so that they stay short enough to be said.
+
+    Above what a history that is lost altogether can have used since the backup at less than one number a second, which
+    also keeps two restores of the same backup apart.
+    """
+    return max(0, now - (taken_at or _COUNTED_FROM)) // SECOND + SMALL_GAP
+
+
+def begin_restored(
+    tx: Tx, origin: Mapping[str, JsonValue], *, at: Micros, highest: Mapping[str, int], by: str
+) -> Epoch:
+    """Begin the epoch of a restored store, in the transaction that `tx` is.  `at`: when its backup was taken;
+    `highest`: what is known to have been given out in the store that it replaces, by table."""
     taken = rfc3339(at) or "an unknown time"
+    tx.epochs.jump(
+        floor=jumped(tx.now(), max(highest.values(), default=0)), leap=_leap(tx.now(), at), given=highest
+    )  # first of all: the freeze of this restore is given a number, too
     frozen = tx.freezes.add(
         owner=OWNER,
         reason=f"restored from the backup of {taken}: what happened since is unknown. "
         "An admin looks, then: fleetwarden db release --reason …",
     )
-    epoch = tx.epochs.begin("restored", origin, freeze_seq=frozen.seq, floor=jumped(tx.now(), highest))
+    epoch = tx.epochs.begin("restored", origin, freeze_seq=frozen.seq)
     _doubt_actions(tx, taken)
     _end_requests(tx, taken)
     tx.work.void_all()
@@ -86,7 +102,8 @@ def _end_requests(tx: Tx, taken: str) -> None:
 
 def begin_copied(tx: Tx, origin: Mapping[str, JsonValue], *, by: str) -> Epoch:
     """Begin the epoch of a store that goes on elsewhere: nothing is lost, and no lease or token of before counts."""
-    epoch = tx.epochs.begin("copied", origin, freeze_seq=None, floor=0)
+    tx.epochs.jump(floor=0, leap=0, given={})
+    epoch = tx.epochs.begin("copied", origin, freeze_seq=None)
     tx.work.void_all()
     tx.journal.write(
         topic="recovery",

@@ -24,7 +24,7 @@ def escalate(tx: Tx, record: OutboxRecord, outcome: Outcome) -> bool:
         return False
     tx.journal.write(
         topic="notice",
-        actor=request.source,
+        actor=request.asked_by,
         subject=request.target,
         severity=severity_in(tx, "critical", request.group),
         summary=escalation(row, outcome.detail or outcome.code),

@@ -399,7 +399,7 @@ def file_approval(
     tx.decisions.link(decision.seq, approval_seq=approval.seq)
     tx.journal.write(
         topic="notice",
-        actor=decision.request.source,
+        actor=decision.request.asked_by,
         subject=decision.request.target,
         severity="warning",
         summary=f"{decision.request.kind} {decision.request.target} waits for approval {approval.id}: {reason}",

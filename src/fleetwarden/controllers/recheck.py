@@ -227,7 +227,7 @@ def _tell(tx: Tx, record: OutboxRecord) -> None:
     would = "would go ahead" if request.dry_run else "goes ahead"
     tx.journal.write(
         topic="notice",
-        actor=request.source,
+        actor=request.asked_by,
         subject=request.target,
         summary=f"{request.kind} {request.target} {would}: {request.reason}",
         detail={"decision": show_id("D", record.decision_seq), "action": record.id},

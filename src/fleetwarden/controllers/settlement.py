@@ -122,7 +122,7 @@ def _tell(tx: Tx, record: OutboxRecord, to: OutboxState, outcome: Outcome, settl
     told = f" ({outcome.detail})" if outcome.detail else ""
     tx.journal.write(
         topic="recovery" if settled_by else "notice",
-        actor=settled_by or request.source,
+        actor=settled_by or request.asked_by,
         subject=request.target,
         severity=severity,
         summary=f"{request.kind} {request.target} ({record.id}): {words}{told}",

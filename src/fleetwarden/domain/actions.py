@@ -148,6 +148,11 @@ class ActionRequest(Record, gc=False):
     holds: bool = False  # a person's wish that stands as desired state once it is carried out
     break_glass: bool = False  # an administrator's: passes freezes and windows, nothing else
 
+    @property
+    def asked_by(self) -> str:
+        """Who asked, as people are told: a person by name, a controller by what it is."""
+        return self.requested_by if self.source in (Source.OPERATOR, Source.API) else self.source
+
     def digest(self) -> str:
         """Digest of kind, target, identity and params (decision 5): what an approval names."""
         return digest([self.kind, self.target, self.identity, self.params])

@@ -36,12 +36,17 @@ class Epoch(Record):
 class Epochs(Protocol):
     """Beginnings of this store, oldest first; none in a store that was never restored or copied."""
 
-    def begin(self, kind: str, origin: Mapping[str, JsonValue], *, freeze_seq: int | None, floor: int) -> Epoch:
-        """Write a new epoch, and make sure that nothing of an earlier one is mistaken for its own.
+    def jump(self, *, floor: int, leap: int, given: Mapping[str, int]) -> None:
+        """Make sure that nothing of an earlier epoch is mistaken for something of the one that begins.
 
-        Every number and every fencing token that is given out from now on is above `floor` and above what is there;
-        every lease is void; a mark that the store has moved away is gone.
+        Every number and every fencing token that is given out from now on is above `floor` and above what is there.
+        But what people make and talk about (approvals, freezes, overrides, changes by others, quarantines) is
+        numbered from `leap` above what is there, or above what was `given` out by table in the store that is replaced.
+        Every lease is void; a mark that the store has moved away is gone.
         """
+
+    def begin(self, kind: str, origin: Mapping[str, JsonValue], *, freeze_seq: int | None) -> Epoch:
+        """Write a new epoch, after its jump."""
 
     def unsure(self, horizon_at: Micros) -> int:
         """Make every authorised and every begun action one whose outcome is unknown, as far as the row goes.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from fleetwarden.store.sqlite_engine import SqliteStore
 from fleetwarden.store.sqlite_session import translated
 
 __all__ = [
-    "highest_number",
+    "highest_numbers",
     "holds_rows",
     "move_to_postgresql",
     "moved_away",
@@ -68,16 +68,19 @@ def holds_rows(database: Path) -> bool:
         return True
 
 
-def highest_number(database: Path) -> int:
-    """The highest number or token that this store has given out; 0 if it is not there or cannot be read."""
+def highest_numbers(database: Path) -> Mapping[str, int]:
+    """By table, the highest number or token that this store has given out; none if it cannot be read."""
+    highest: dict[str, int] = {}
     if not database.exists():
-        return 0
-    highest = 0
+        return highest
     with suppress(sqlite3.Error, FleetError), closing(_reader(database)) as connection:
         for table in portable.tables_of(connection):
-            for name in {"seq", "token", "floor"} & set(table.names):
+            for name in {"seq", "token"} & set(table.names):
                 query = f'SELECT coalesce(max("{name}"), 0) FROM "{table.table}"'  # noqa: S608 -- the file's own names
-                highest = max(highest, int(connection.execute(query).fetchone()[0]))
+                found = int(connection.execute(query).fetchone()[0])
+                highest[table.table] = max(highest.get(table.table, 0), found)
+        for table_name, floor in connection.execute("SELECT name, floor FROM number_floors").fetchall():
+            highest[table_name] = max(highest.get(table_name, 0), int(floor))
     return highest
 
 

@@ -35,6 +35,7 @@ class LockHolder(msgspec.Struct, frozen=True, kw_only=True):
     since: Micros
     host: str
     url: str = ""  # where its plane answers, once it does
+    config: str = ""  # and which configuration folder it runs
     held: bool = False
 
     def __str__(self) -> str:
@@ -105,9 +106,9 @@ class Ownership:
             os.close(self._descriptor)
             raise
 
-    def announce(self, url: str) -> None:
-        """Write where this process answers, for those who find the database locked."""
-        self._holder = msgspec.structs.replace(self._holder, url=url)
+    def announce(self, url: str, config: str = "") -> None:
+        """Write where this process answers and for which configuration, for those who find the database locked."""
+        self._holder = msgspec.structs.replace(self._holder, url=url, config=config)
         self._write()
 
     def release(self) -> None:

@@ -24,7 +24,7 @@ from fleetwarden.store.portable import Columns, TableSum
 from fleetwarden.store.postgresql_session import connect, place, translated
 from fleetwarden.store.statements import SQLITE, Row
 
-__all__ = ["arrived", "exporter", "highest_number", "is_arriving", "load", "revision_of", "sums"]
+__all__ = ["arrived", "exporter", "highest_numbers", "is_arriving", "load", "revision_of", "sums"]
 
 _UNHURRIED = b"""
     SELECT set_config('statement_timeout', '0', false), set_config('idle_in_transaction_session_timeout', '0', false)
@@ -203,18 +203,24 @@ def arrived(url: str) -> None:
         connection.execute(b"DELETE FROM facts WHERE name = %s", [ARRIVING])
 
 
-def highest_number(url: str) -> int:
-    """The highest number or token that this store has given out, as far as its rows tell; 0 if there are none."""
+def highest_numbers(url: str) -> Mapping[str, int]:
+    """By table, the highest number or token that this store has given out, as far as its rows tell."""
+    highest: dict[str, int] = {}
     with _session(url) as connection:
         if revisions.postgresql_revision(connection) is None:
-            return 0
-        highest = [connection.execute(b"SELECT coalesce(max(token), 0) FROM leases").fetchone()]
+            return highest
         for table in schema.METADATA.sorted_tables:
             there = connection.execute(b"SELECT to_regclass(%s) IS NOT NULL", [table.name]).fetchone()
-            if "seq" in table.c and there is not None and there[0]:
-                query = f'SELECT coalesce(max(seq), 0) FROM "{table.name}"'  # noqa: S608 -- ours
-                highest.append(connection.execute(query.encode()).fetchone())
-    return max(int(row[0]) for row in highest if row is not None)
+            if there is None or not there[0]:
+                continue
+            for name in {"seq", "token"} & set(table.c.keys()):
+                query = f'SELECT coalesce(max("{name}"), 0) FROM "{table.name}"'  # noqa: S608 -- ours
+                row = connection.execute(query.encode()).fetchone()
+                highest[table.name] = max(highest.get(table.name, 0), 0 if row is None else int(row[0]))
+            if table.name == "number_floors":
+                for floored, floor in connection.execute(b"SELECT name, floor FROM number_floors").fetchall():
+                    highest[floored] = max(highest.get(floored, 0), int(floor))
+    return highest
 
 
 def sums(url: str) -> dict[str, TableSum]:

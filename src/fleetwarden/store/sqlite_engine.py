@@ -93,9 +93,9 @@ class SqliteStore:
         self._persisted = int(newest)
         self._time = LedgerTime(self._clock, self._persisted)
 
-    def announce(self, url: str) -> None:
-        """Say in the lock file where this plane answers."""
-        self._ownership.announce(url)
+    def announce(self, url: str, config: str = "") -> None:
+        """Say in the lock file where this plane answers, and for which configuration folder."""
+        self._ownership.announce(url, config)
 
     def transact(self, name: str, fn: Callable[[Tx], T]) -> T:
         self._nesting.refuse()

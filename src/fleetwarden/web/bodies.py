@@ -71,7 +71,7 @@ def parsed_json(body: bytes) -> JsonValue:
     if not body.strip():
         raise Malformed("the body is empty, a JSON object is needed")
     try:
-        value = json.loads(body.decode(), object_pairs_hook=_object, parse_constant=_no_number)
+        value = json.loads(body.decode("utf-8-sig"), object_pairs_hook=_object, parse_constant=_no_number)
     except UnicodeDecodeError as error:
         raise Malformed(f"the body is not UTF-8 (byte {error.start})") from error
     except json.JSONDecodeError as error:

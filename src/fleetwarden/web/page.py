@@ -19,6 +19,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from fleetwarden.app.identity import Caller, Forbidden, Role, Unauthenticated, require, secret_digest
+from fleetwarden.domain import freezing
 from fleetwarden.domain.errors import FleetError
 from fleetwarden.web.bodies import form_of
 from fleetwarden.web.callers import SECRET_LENGTH_MAX
@@ -168,8 +169,13 @@ def _set_freeze(request: Request, caller: Caller, form: dict[str, str]) -> str:
         return "Frozen: nothing further begins." + (f" In flight: {', '.join(flying)}." if flying else "")
     if form.get("on") != "no":
         raise Malformed("the form says neither freeze nor lift", hint="nothing was changed")
-    left = administration.thaw(caller, reason=reason)
-    return f"Still frozen by the file {left['freeze_file']}." if left["frozen"] else "The freeze is lifted."
+    left = administration.thaw(caller, reason=reason, scope="all")
+    if left["freeze_file"]:
+        return f"Still frozen by the file {left['freeze_file']}."
+    parts = [freezing.words(one["scope"], one["value"]) for one in left["freezes"] if one["scope"] != "all"]
+    if len(parts) < len(left["freezes"]):
+        return "Still frozen: an administrator has to release the restored store."
+    return "The freeze is lifted." + (f" Still frozen: {', '.join(parts)}." if parts else "")
 
 
 async def _act(request: Request, act: Act) -> Response:

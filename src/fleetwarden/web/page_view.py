@@ -120,7 +120,7 @@ def read_page(plane: ServedPlane, caller: Caller, *, still: bool | None) -> Flee
         warnings=[words.localised(one, now) for one in _warnings(status)],
         frozen=frozen["frozen"],
         frozen_by_file=frozen["freeze_file"] is not None,
-        liftable=bool(frozen["freezes"]),
+        liftable=any(one["scope"] == "all" for one in frozen["freezes"]),
         freezes=_freezes(frozen, now),
         in_flight=[f"{words.asked(one)} ({one['id']})" for one in frozen["in_flight_actions"]],
         services=[_service(one) for one in status["services"]],

@@ -19,7 +19,6 @@ BODIES = {
     "not JSON": b"on=true",
     "not UTF-8": b'{"on": true, "reason": "\xff"}',
     "UTF-16": '{"on": true}'.encode("utf-16"),
-    "with a byte order mark": b"\xef\xbb\xbf" + b'{"on": true}',
     "a list": b"[true]",
     "a text": b'"on"',
     "null": b"null",
@@ -61,6 +60,13 @@ def test_a_body_that_cannot_be_read_is_refused_and_freezes_nothing(refusing: Wor
     assert (told["status"], told["title"]) == (400, "Bad Request")
     assert told["detail"]
     assert client.get("/freeze").json()["frozen"] is False
+
+
+def test_a_mark_of_the_byte_order_is_no_part_of_the_body(refusing: World) -> None:
+    body = b"\xef\xbb\xbf" + b'{"on": true, "reason": "lunch"}'
+    answered = refusing.client().post("/freeze", content=body, headers={"Content-Type": "application/json"})
+    assert (answered.status_code, answered.json()["frozen"]) == (200, True)
+    assert refusing.client().post("/freeze", json={"on": False}).json()["frozen"] is False
 
 
 def test_two_scopes_in_one_order_are_both_named(refusing: World) -> None:

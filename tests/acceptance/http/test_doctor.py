@@ -62,10 +62,18 @@ def test_a_queue_that_does_not_drain_is_named(world: World) -> None:
     assert any("does not drain" in one for one in world.bare.get("/readyz").json()["stalled"])
 
 
+@pytest.mark.req("RUN-11", "POL-12")
+def test_each_freeze_is_named_with_what_ends_it_and_no_other(world: World) -> None:
+    for scope in ({}, {"service": "web"}):
+        world.client().post("/freeze", json={"on": True, **scope})
+    hints = {one["hint"] for one in world.client().get("/doctor").json()["findings"] if one["check"] == "freeze"}
+    assert hints == {"fleetwarden freeze off", "fleetwarden freeze off --service web"}
+
+
 @pytest.mark.req("RUN-11", "RUN-13")
 def test_a_restored_store_and_a_freeze_are_told_apart(world: World) -> None:
     world.plane.administration.freeze(local_admin(), reason="lunch", for_s=None)
-    world.store.transact("restore", lambda tx: begin_restored(tx, {}, at=1, highest=0, by="test"))
+    world.store.transact("restore", lambda tx: begin_restored(tx, {}, at=1, highest={}, by="test"))
     found = findings(world)
     assert [level for level, _ in found["freeze"]] == ["warning"]
     assert "lunch" in found["freeze"][0][1]

@@ -8,7 +8,8 @@ import pytest
 
 from fleetwarden.app.identity import Role
 from fleetwarden.domain.actions import Tier
-from fleetwarden.testing import a_policy
+from fleetwarden.domain.fleet import Mode
+from fleetwarden.testing import a_fleet, a_policy, a_service
 from tests.acceptance.http.world import World
 
 OPERATOR, APPROVER, ADMIN = Role.OPERATOR, Role.APPROVER, Role.ADMIN
@@ -327,3 +328,15 @@ def test_a_kind_of_ones_own_can_be_frozen_alone_before_it_was_ever_asked_for(fre
     for kind, status in (("never_seen:yet", 200), ("restart_pods", 200), ("restart_servce", 400), ("a b", 400)):
         told = free.client(OPERATOR).post("/freeze", json={"on": True, "kind": kind})
         assert told.status_code == status, (kind, told.text)
+
+
+@pytest.mark.req("POL-11", "POL-20", "ACT-2")
+@pytest.mark.parametrize("mode", [Mode.DRY_RUN, Mode.OBSERVE])
+def test_nothing_is_authorised_for_a_service_that_is_not_live(free: World, mode: Mode) -> None:
+    said = ask(free, target="web").json()
+    assert said["state"] == "authorised"
+    free.configuration.declare(fleet=a_fleet(a_service("web", replicas=2, mode=mode)))
+    for refused in (claim(free, said), ask(free, target="web")):
+        assert (refused.status_code, refused.json()["code"]) == (409, "not_live")
+        assert mode.value in refused.json()["detail"]
+    assert ask(free).json()["state"] == "authorised", "what is no service of ours is nobody's to simulate"

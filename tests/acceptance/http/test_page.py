@@ -188,6 +188,18 @@ def test_one_click_freezes_everything_and_one_lifts_it(world: World) -> None:
     assert "nothing was changed" in browser.message()
 
 
+@pytest.mark.req("POL-12")
+def test_the_button_lifts_the_freeze_of_the_fleet_and_leaves_those_of_parts(world: World) -> None:
+    world.client().post("/freeze", json={"on": True, "service": "web"})
+    browser = world.browser(Role.OPERATOR)
+    assert "Freeze everything" in Seen(browser.page()).text, "nothing is there that the button could lift"
+    browser.send("/page/freeze", on="yes")
+    browser.send("/page/freeze", on="no")
+    assert "The freeze is lifted. Still frozen: service web." in browser.message()
+    left = world.client().get("/freeze").json()["freezes"]
+    assert [(one["scope"], one["value"]) for one in left] == [("service", "web")]
+
+
 @pytest.mark.req("RUN-3")
 def test_who_may_only_look_gets_no_buttons_and_a_forged_form_changes_nothing(world: World) -> None:
     job_id = world.ask_for_restart()

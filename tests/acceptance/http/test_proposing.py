@@ -39,6 +39,10 @@ def test_an_allowed_proposal_is_done_once_and_attributed_to_its_person(free: Wor
     decision = free.client().get(f"/decisions/{said['decision_id']}").json()
     assert (decision["requested_by"], decision["request_reason"]) == ("operator-person", "maintenance")
     assert free.called() == ["restart_service web"]
+    history = free.client().get("/services/web/history").json()["items"]
+    assert {one["actor"] for one in history} == {"operator-person"}
+    journal = free.client().get("/journal", params={"target": "web"}).json()["items"]
+    assert "operator" not in {one["actor"] for one in journal}
 
 
 @pytest.mark.req("POL-11", "AUT-14")

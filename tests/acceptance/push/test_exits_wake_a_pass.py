@@ -115,6 +115,8 @@ def test_without_a_reconciler_services_are_still_seen_and_nothing_is_done(tmp_pa
         item = made.fleet.service(local_admin(), "web")
         assert item["observed"]["presence"] == "never_started"
         assert item["reason"] == "the reconciler is off"
+        told = made.explaining.explain(local_admin(), "web")
+        assert told["would_change_if"][0] == "the reconciler is on (FLEET_RECONCILER=1)"
         assert made.supervision.evidence().dependencies["observer:process"].status == "healthy"
         assert made.store.read(lambda tx: tx.decisions.list(Page())) == []
     finally:

@@ -29,12 +29,22 @@ def world(sqlite: Database) -> Watched:
     return Watched(Bench(sqlite.open(), sqlite.clock))
 
 
-def broken(world: Watched, version: str = "1.1") -> None:
-    """That version is deployed, and goes down after a while."""
+def on_trial(world: Watched) -> None:
+    """A version that is known to be good runs, and the next one, which is down: its watch has not looked yet."""
+    world.verified("1.0")
+    sick(world, "1.1")
+
+
+def sick(world: Watched, version: str) -> None:
     world.declare(version)
     world.pass_by()
     world.bench.watch()
     world.breaks()
+
+
+def broken(world: Watched, version: str = "1.1") -> None:
+    """That version is deployed, and goes down after a while."""
+    sick(world, version)
     world.poll()
 
 
@@ -358,11 +368,7 @@ def test_after_a_crash_the_original_window_goes_on(world: Watched, late: bool) -
 
 @pytest.mark.req("DWH-1", "DWH-2")
 def test_whoever_dies_between_verdict_and_proposal_proposes_once(world: Watched) -> None:
-    world.verified("1.0")
-    world.declare("1.1")
-    world.pass_by()
-    world.bench.watch()
-    world.breaks()
+    on_trial(world)
     real = world.bench.watches._follow_up
     died: list[int] = []
 
@@ -385,11 +391,7 @@ def test_whoever_dies_between_verdict_and_proposal_proposes_once(world: Watched)
 
 @pytest.mark.req("DWH-1", "DWH-2", "RUN-1")
 def test_whoever_dies_before_a_follow_up_is_written_down_tells_people_once(world: Watched) -> None:
-    world.verified("1.0")
-    world.declare("1.1")
-    world.pass_by()
-    world.bench.watch()
-    world.breaks()
+    on_trial(world)
     whole = world.bench.store.transact
     died: list[str] = []
 
@@ -450,11 +452,7 @@ def test_a_rollback_whose_authorisation_lapsed_while_no_plane_ran_is_asked_for_a
 
 @pytest.mark.req("DWH-2", "DWH-5", "RUN-1")
 def test_a_rollback_that_ends_before_its_follow_up_is_written_down_is_asked_for_anew(world: Watched) -> None:
-    world.verified("1.0")
-    world.declare("1.1")
-    world.pass_by()
-    world.bench.watch()
-    world.breaks()
+    on_trial(world)
     whole = world.bench.store.transact
     ended: list[int] = []
 
@@ -475,11 +473,7 @@ def test_a_rollback_that_ends_before_its_follow_up_is_written_down_is_asked_for_
 
 @pytest.mark.req("DWH-2", "DWH-5", "POL-8")
 def test_a_granted_rollback_that_was_lost_on_the_way_is_put_before_a_person_anew(world: Watched) -> None:
-    world.verified("1.0")
-    world.declare("1.1")
-    world.pass_by()
-    world.bench.watch()
-    world.breaks()
+    on_trial(world)
     world.bench.policy(a_policy(Tier.APPROVAL_REQUIRED))
     world.poll(90)
     [first] = [one for one in world.bench.approvals() if one.request.kind == Kind.ROLLBACK]

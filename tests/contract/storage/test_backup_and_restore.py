@@ -12,7 +12,7 @@ import pytest
 
 from fleetwarden.app.identity import Caller, Forbidden, local_admin
 from fleetwarden.app.storage import EpochOperations
-from fleetwarden.controllers.epochs import GAP
+from fleetwarden.controllers.epochs import GAP, SMALL_GAP
 from fleetwarden.domain.actions import LeaseFence, Outcome
 from fleetwarden.domain.errors import Conflict, Fenced, Misconfigured, NotFound, StoreUnavailable
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
@@ -123,12 +123,17 @@ def test_what_was_under_way_is_unknown_after_a_restore_and_settled_only_after_it
     assert "naïve ☃ \\ \t tab\nline" in [one.summary for one in entries]
 
 
+def said(tx):
+    """The numbers of an approval and of a freeze, which people quote."""
+    return file_approval(tx).seq, tx.freezes.add(owner="ada", reason="lunch").seq
+
+
 @pytest.mark.req("RUN-13", "RUN-17")
 def test_old_fences_are_refused_and_no_number_is_given_out_again(source, target, tmp_path):
     numbers, file = source.filled(), tmp_path / "fleet.backup"
     source.storage.back_up(file)
     lost = source.open()
-    later = lost.transact("later", lambda tx: (carried_out(tx, request("later")).seq, file_approval(tx).seq))
+    later = lost.transact("later", lambda tx: (carried_out(tx, request("later")).seq, *said(tx)))
     lost.close()
     target.storage.restore(file, replace=False)
     store = target.open()
@@ -137,8 +142,11 @@ def test_old_fences_are_refused_and_no_number_is_given_out_again(source, target,
         store.read(lambda tx: tx.leases.check(old))
     new = store.transact("acquire", lambda tx: tx.leases.acquire("action_executor", "0", "old plane", 1_000_000))
     assert new.token > old.token + GAP
-    fresh = store.transact("new", lambda tx: (carried_out(tx, request("new")).seq, file_approval(tx).seq))
-    assert min(fresh) > max(later) + GAP
+    own = store.read(lambda tx: tx.freezes.active())[-1].seq
+    fresh = store.transact("new", lambda tx: (carried_out(tx, request("new")).seq, *said(tx)))
+    assert fresh[0] > later[0] + GAP
+    assert later[1] < fresh[1] < later[1] + 2 * SMALL_GAP, "what people say to each other stays short"
+    assert later[2] < own < fresh[2] < later[2] + 2 * SMALL_GAP, "the restore's own freeze is no freeze of before"
     entry = store.transact("note", lambda tx: tx.journal.write(topic="notice", actor="test", summary="new"))
     assert entry.seq > GAP
     again = store.transact("new", lambda tx: carried_out(tx, request("newer")).seq)
@@ -154,9 +162,10 @@ def test_a_restore_of_the_same_backup_again_takes_new_numbers_again(source, tmp_
     for _ in range(2):
         source.storage.restore(file, replace=True)
         store = source.open()
-        used.append(store.transact("new", lambda tx: carried_out(tx, request("new")).seq))
+        used.append(store.transact("new", lambda tx: (carried_out(tx, request("new")).seq, *said(tx))))
         store.close()
-    assert used[1] > used[0] + GAP
+    assert used[1][0] > used[0][0] + GAP
+    assert [one < other < one + 2 * SMALL_GAP for one, other in zip(*used, strict=True)][1:] == [True, True]
 
 
 @pytest.mark.req("RUN-13")

@@ -116,11 +116,11 @@ def test_a_store_with_a_lock_announces_in_it(tmp_path: Path) -> None:
     class Locked:
         said = ""
 
-        def announce(self, url: str) -> None:
-            self.said = url
+        def announce(self, url: str, config: str) -> None:
+            self.said = f"{url} {config}"
 
     store = Locked()
     announcement = running.Announcement(settings_in(tmp_path), store, FakeClock())
     announcement.announce("http://127.0.0.1:1")
     announcement.release()
-    assert store.said == "http://127.0.0.1:1"
+    assert store.said == f"http://127.0.0.1:1 {tmp_path.resolve() / 'fleet'}"

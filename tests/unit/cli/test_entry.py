@@ -12,6 +12,7 @@ import pytest
 from fleetwarden.cli import fleet
 from fleetwarden.cli.entry import exit_code, explain_failure
 from fleetwarden.domain.errors import Conflict, Misconfigured, Problem, Retryable
+from fleetwarden.store.ownership import Ownership
 from tests.unit.cli.conftest import Paper, Shell
 
 HEAVY = "sqlalchemy fastapi starlette uvicorn pydantic structlog httpx2 psutil rich ssl"
@@ -68,6 +69,27 @@ def test_the_hint_names_the_same_folder_again(shell: Shell) -> None:
     (shell.folder / "my fleet").mkdir()
     assert "fleetwarden --config 'my fleet' up" in shell("--config", "my fleet", "status").err
     assert "fleetwarden --config 'my fleet' up" in shell("status", "--config", "my fleet").err
+
+
+@pytest.mark.req("RUN-5")
+def test_a_named_folder_never_reaches_the_plane_of_another_one_by_the_default_data_folder(shell: Shell) -> None:
+    for name in ("mine", "other"):
+        (shell.folder / name).mkdir()
+    (shell.folder / ".fleetwarden").mkdir()
+    held = Ownership(shell.folder / ".fleetwarden" / "fleetwarden.db", 1)
+    held.announce("http://127.0.0.1:1", str((shell.folder / "other").resolve()))
+    try:
+        for command in ("status", "down", "freeze"):
+            refused = shell("--config", "mine", command, *(["status"] if command == "freeze" else []))
+            assert refused.code == 2
+            assert f"runs the folder {(shell.folder / 'other').resolve()}" in refused.err
+            assert "FLEET_DATA_DIR" in refused.err
+        for words in (["--config", "other", "status"], ["status"]):
+            assert "no plane answers at http://127.0.0.1:1" in shell(*words).err
+        shell.setenv("FLEET_DATA_DIR", ".fleetwarden")  # who names the data folder means it
+        assert "no plane answers at http://127.0.0.1:1" in shell("--config", "mine", "status").err
+    finally:
+        held.release()
 
 
 def test_a_folder_that_does_not_exist_is_2(shell: Shell) -> None:
