@@ -117,17 +117,23 @@ def test_an_action_beside_the_driver(
             copy.execute("PRAGMA journal_mode = WAL")
         source.close()
         copy.close()
-        recorder.on = True
-        began = perf_counter()
-        act(bench, names[ACTIONS:], fence)
-        product = perf_counter() - began
-        recorder.on = False
+        product = recorded(recorder, lambda: act(bench, names[ACTIONS:], fence))
     finally:
         store.close()
     monkeypatch.undo()
     raw = min(replay(Path(shutil.copy(tmp_path / "before.db", tmp_path / f"copy{turn}.db")), recorder.ran, synchronous)
               for turn in range(3))  # fmt: skip
     told(benchmark, len(recorder.ran), product, raw)
+
+
+def recorded(recorder: Recorder | PostgresqlRecorder, job: Callable[[], None]) -> float:
+    """Seconds that `job` takes while what it asks the database is kept."""
+    recorder.on = True
+    began = perf_counter()
+    job()
+    took = perf_counter() - began
+    recorder.on = False
+    return took
 
 
 def told(benchmark: BenchmarkFixture, statements: int, product: float, raw: float) -> None:
@@ -143,21 +149,23 @@ def told(benchmark: BenchmarkFixture, statements: int, product: float, raw: floa
 
 
 class PostgresqlRecorder:
-    """Keeps what every connection is asked while `on`: which connection, text, values, and whether they are many."""
+    """Keeps what every connection is asked while `on`: which connection, text, values, and how many rows that touched
+    (None: `executemany`)."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.on = False
-        self.ran: list[tuple[int, Any, Any, bool]] = []
+        self.ran: list[tuple[int, Any, Any, int | None]] = []
         execute, executemany = psycopg.Connection.execute, psycopg.Cursor.executemany
 
         def one(connection: Any, query: Any, params: Any = None, **options: Any) -> Any:
+            made = execute(connection, query, params, **options)
             if self.on:
-                self.ran.append((id(connection), query, params, False))
-            return execute(connection, query, params, **options)
+                self.ran.append((id(connection), query, params, made.rowcount))
+            return made
 
         def many(cursor: Any, query: Any, params: Any, **options: Any) -> None:
             if self.on:
-                self.ran.append((id(cursor.connection), query, params, True))
+                self.ran.append((id(cursor.connection), query, params, None))
             executemany(cursor, query, params, **options)
 
         monkeypatch.setattr(psycopg.Connection, "execute", one)
@@ -177,19 +185,23 @@ def set_numbers(server: Cluster, numbers: list[tuple[str, int]], databases: list
                 connection.execute("SELECT setval(%s::regclass, %s)", [name, number])
 
 
-def replay_postgresql(server: Cluster, database: str, ran: list[tuple[int, Any, Any, bool]]) -> float:
-    """As `replay`: the same connections in the same order, each row fetched."""
+def replay_postgresql(server: Cluster, database: str, ran: list[tuple[int, Any, Any, int | None]]) -> float:
+    """As `replay`: the same connections in the same order, each row fetched, and as many of them as for the product."""
     connections = {number: server.connect(database) for number in {number for number, *_ in ran}}
     began = perf_counter()
-    for number, text, values, many in ran:
-        if many:
+    touched: list[int | None] = []
+    for number, text, values, rows in ran:
+        if rows is None:
+            touched.append(None)
             with connections[number].cursor() as cursor:
                 cursor.executemany(text, values)
         else:
             cursor = connections[number].execute(text, values)
+            touched.append(cursor.rowcount)
             if cursor.rownumber is not None:
                 cursor.fetchall()
     took = perf_counter() - began
+    assert touched == [rows for *_, rows in ran]
     for made in connections.values():
         made.close()
     return took
@@ -220,11 +232,7 @@ def test_an_action_beside_the_driver_of_postgresql(
             bench = a_bench(store, clock, names)
             fence = bench.fence(EXECUTOR)
             set_numbers(server, numbers_of(server, name), copies)
-            recorder.on = True
-            began = perf_counter()
-            act(bench, names[ACTIONS:], fence)
-            product = perf_counter() - began
-            recorder.on = False
+            product = recorded(recorder, lambda: act(bench, names[ACTIONS:], fence))
         finally:
             store.close()
         monkeypatch.undo()

@@ -65,7 +65,7 @@ def test_imports_of_a_plane(benchmark: BenchmarkFixture) -> None:
     assert said.splitlines()[-1].endswith("all")
 
 
-IDLE_S = 20  # two passes of every cadence at the default intervals
+IDLE_S = 20  # shorter than the reconciler's own interval (120 s): looks, leases and waiting
 PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
