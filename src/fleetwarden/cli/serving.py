@@ -32,10 +32,10 @@ READY_WITHIN_S = 20.0  # for the screen only: what takes longer goes on becoming
 DRAIN_S = 30.0
 SERVER_END_S = 15.0
 POLL_S = 0.2
-# Each statement gives the interpreter up, and a thread that computes meanwhile (a large file, a page) keeps it so long.
-# Python's own 5 ms makes an action of 70 statements beside such a thread several times slower.
-SWITCH_S = 0.0005
 LARGE_POLL_S = 2.0  # a look at a large fleet costs more
+# Each statement gives the interpreter up, and a thread that computes meanwhile (a large file, a page) keeps it so long.
+# Python's own 5 ms makes an action of 70 statements beside such a thread take three to seven times as long.
+SWITCH_S = 0.0005
 
 
 @connected
