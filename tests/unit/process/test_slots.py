@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import threading
 from pathlib import Path
 
@@ -117,6 +119,41 @@ def test_an_update_sees_the_latest_record_and_may_leave_it(files: SlotFiles) -> 
     files.update("web", 0, lambda _: None)
     files.update("web", 7, lambda old: old)
     assert files.read("web").slots == {0: record(note="ended")}
+
+
+@pytest.mark.req("ACT-3")
+@pytest.mark.parametrize("does", ["writes", "removes"])
+def test_what_another_plane_of_the_host_does_to_a_slot_is_not_undone_by_a_note(files: SlotFiles, does: str) -> None:
+    """A plane notes the end of its child while the next one already plans the slot's new process, or took it away."""
+    files.write(record())
+    other, plan = SlotFiles(files.folder), record(key="k2", state=SlotState.SPAWNING, pid=0)
+    acting = threading.Thread(target=lambda: other.write(plan) if does == "writes" else other.remove("web", 0))
+
+    def note(old: SlotRecord) -> SlotRecord:
+        acting.start()
+        acting.join(0.3)  # enough for a write that waits for nobody
+        return msgspec.structs.replace(old, note="ended")
+
+    files.update("web", 0, note)
+    acting.join()
+    assert files.read("web").slots == ({0: plan} if does == "writes" else {})
+
+
+def test_a_folder_that_a_stopped_plane_holds_is_not_waited_for_without_end(
+    files: SlotFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files.write(record())
+    monkeypatch.setattr("fleetwarden.adapters.substrates.process.slots._HELD_S", 0.05)
+    descriptor = os.open(files.folder / "web", os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with pytest.raises(Retryable, match="web cannot be written: another plane of this host has held it"):
+            files.write(record(pid=99))
+    finally:
+        os.close(descriptor)
+    assert files.read("web").slots == {0: record()}
+    files.write(record(pid=99))
+    assert files.read("web").slots == {0: record(pid=99)}
 
 
 def test_a_removed_slot_is_gone_and_removing_twice_is_no_matter(files: SlotFiles) -> None:

@@ -9,8 +9,10 @@ taken for a missing slot, never for a dead process, and never ends a pass.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -28,6 +30,8 @@ __all__ = ["Emptied", "EmptiedBy", "ServiceFiles", "SlotFiles", "SlotRecord", "S
 _FORMAT = 1
 _EMPTIED = "emptied.json"
 _FILE_BYTES_MAX = 65536
+_HELD_S = 10.0  # writing a few small files takes milliseconds
+_HELD_STEP_S = 0.005
 R = TypeVar("R", bound="SlotRecord | Emptied")
 
 
@@ -142,20 +146,23 @@ class SlotFiles:
 
         One by one each is whole; if writing fails, those before the failure are written.
         """
-        with self._lock:
-            for record in records:
-                self._replace(self._path(record.service, record.index), msgspec.json.encode(record))
-            if records:
-                self._sync(records[0].service)
+        if records:
+            with self._alone(records[0].service):
+                for record in records:
+                    _replace(self._path(record.service, record.index), msgspec.json.encode(record))
 
     def update(self, service: str, index: int, change: Callable[[SlotRecord], SlotRecord | None]) -> None:
-        """Read, change and write one slot as one step; `change` returns None to leave it.  Nothing if unreadable."""
-        with self._lock:
+        """Read, change and write one slot as one step; `change` returns None to leave it.  Nothing if unreadable.
+
+        No other plane of this host writes between the reading and the writing: what it wrote would be undone.
+        """
+        if not (self.folder / service).is_dir():
+            return
+        with self._alone(service):
             current = self._slot(service, index)
             changed = change(current) if isinstance(current, SlotRecord) else None
             if changed is not None:
-                self._replace(self._path(service, index), msgspec.json.encode(changed))
-                self._sync(service)
+                _replace(self._path(service, index), msgspec.json.encode(changed))
 
     def remove(self, service: str, *indices: int) -> None:
         """Take the slots away, readable or not."""
@@ -163,9 +170,8 @@ class SlotFiles:
 
     def write_emptied(self, service: str, emptied: Emptied) -> None:
         """Note that the service has no slots, and through which action."""
-        with self._lock:
-            self._replace(self.folder / service / _EMPTIED, msgspec.json.encode(emptied))
-            self._sync(service)
+        with self._alone(service):
+            _replace(self.folder / service / _EMPTIED, msgspec.json.encode(emptied))
 
     def remove_emptied(self, service: str) -> None:
         """The service has slots again."""
@@ -181,43 +187,38 @@ class SlotFiles:
     def _path(self, service: str, index: int) -> Path:
         return self.folder / service / f"{index}.json"
 
-    def _replace(self, path: Path, body: bytes) -> None:
-        try:
-            if not path.parent.is_dir():
-                path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-                _sync_folder(path.parent.parent)
-            with _alone_in(path.parent):
-                temporary = path.with_name(f".{path.name}.new")
-                descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
-                try:
-                    os.write(descriptor, body)
-                    os.fsync(descriptor)
-                finally:
-                    os.close(descriptor)
-                temporary.replace(path)
-        except OSError as error:
-            raise Retryable(f"{path} cannot be written: {error.strerror}", code="slot_unwritable") from error
-
     def _unlink(self, service: str, *paths: Path) -> None:
+        if any(path.exists() for path in paths):
+            with self._alone(service):
+                for path in paths:
+                    path.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def _alone(self, service: str) -> Iterator[None]:
+        """Write in the service's folder while nobody else does; what was done is durable at the end."""
+        folder = self.folder / service
         with self._lock:
             try:
-                there = [path for path in paths if path.exists()]
-                for path in there:
-                    path.unlink()
+                if not folder.is_dir():
+                    folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+                    _sync_folder(folder.parent)
+                with _held(folder):
+                    yield
+                    _sync_folder(folder)
             except OSError as error:
-                reason = f"files of {service} cannot be removed from {self.folder}: {error.strerror}"
-                raise Retryable(reason, code="slot_unwritable") from error
-            if there:
-                self._sync(service)
+                name = error.filename or folder
+                raise Retryable(f"{name} cannot be written: {error.strerror}", code="slot_unwritable") from error
 
-    def _sync(self, service: str) -> None:
-        """Make what was renamed or removed in the service's folder durable."""
-        try:
-            _sync_folder(self.folder / service)
-        except OSError as error:
-            raise Retryable(
-                f"{self.folder / service} cannot be synced: {error.strerror}", code="slot_unwritable"
-            ) from error
+
+def _replace(path: Path, body: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.new")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
+    try:
+        os.write(descriptor, body)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    temporary.replace(path)
 
 
 def _decode(path: Path, kind: type[R]) -> R | Unreadable | None:
@@ -236,11 +237,23 @@ def _decode(path: Path, kind: type[R]) -> R | Unreadable | None:
 
 
 @contextlib.contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Keep other writers out of the folder, those of another plane on this host too; a kill lets go of it."""
+def _held(folder: Path) -> Iterator[None]:
+    """Keep other writers out of the folder, those of another plane on this host too; a kill lets go of it.
+
+    A plane that is stopped while it holds the folder is waited for no longer than `_HELD_S`: OSError.
+    """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        until = time.monotonic() + _HELD_S
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    reason = f"another plane of this host has held it for {_HELD_S:.0f} s"
+                    raise OSError(errno.EAGAIN, reason, str(folder)) from None
+            time.sleep(_HELD_STEP_S)
         yield
     finally:
         os.close(descriptor)
