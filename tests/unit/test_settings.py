@@ -299,7 +299,7 @@ def test_a_watch_looks_before_it_ends(folder: Path) -> None:
     (found,) = problems(folder, DEPLOY_WATCH_POLL="300")
     assert "DEPLOY_WATCH_POLL (300) has to be below DEPLOY_WATCH_WINDOW (300)" in found.reason
     (found,) = problems(folder, DEPLOY_WATCH_WINDOW="10")
-    assert "DEPLOY_WATCH_POLL (15) has to be below DEPLOY_WATCH_WINDOW (10)" in found.reason
+    assert "DEPLOY_WATCH_WINDOW (10) has to be above DEPLOY_WATCH_POLL (15)" in found.reason
     assert load(folder, DEPLOY_WATCH_WINDOW="10", DEPLOY_WATCH_POLL="9").deploy_watch_poll == 9
 
 
@@ -377,6 +377,7 @@ def test_the_stores_default_follows_the_data_folder(folder: Path) -> None:
     )
 )
 @example({"FLEET_LEASE_TTL_S": "1"})
+@example({"DEPLOY_WATCH_WINDOW": "1"})
 @example({"FLEET_HTTP_TLS_KEY_FILE": "key.pem"})
 def test_whatever_the_environment_says_it_is_taken_or_refused_with_a_place(environ: dict[str, str]) -> None:
     try:

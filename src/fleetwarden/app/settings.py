@@ -457,24 +457,23 @@ def _not_yet(settings: Settings, written: Mapping[str, _Written]) -> Iterable[Pr
 
 
 def _contradictions(settings: Settings, written: Mapping[str, _Written]) -> Iterable[Problem]:
-    if settings.fence_gap_max_s >= settings.fleet_lease_ttl_s:
-        gap = f"FLEET_FENCE_GAP_MAX_S ({settings.fence_gap_max_s:g})"
-        ttl = f"FLEET_LEASE_TTL_S ({settings.fleet_lease_ttl_s:g})"
-        why = "a lease outlives the start of a call"
-        if (one := written.get("FLEET_FENCE_GAP_MAX_S")) is not None:
-            yield one.problem(f"{gap} has to be below {ttl}: {why}")
-        else:
-            yield written["FLEET_LEASE_TTL_S"].problem(f"{ttl} has to be above {gap}: {why}")
-    poll, window = settings.deploy_watch_poll, settings.deploy_watch_window
-    if poll >= window:
-        one = written.get("DEPLOY_WATCH_POLL") or written["DEPLOY_WATCH_WINDOW"]
-        told = f"DEPLOY_WATCH_POLL ({poll:g}) has to be below DEPLOY_WATCH_WINDOW ({window:g})"
-        yield one.problem(f"{told}: a watch looks before it ends")
+    gap, ttl = "FLEET_FENCE_GAP_MAX_S", "FLEET_LEASE_TTL_S"
+    yield from _below(settings, written, gap, ttl, "a lease outlives the start of a call")
+    yield from _below(settings, written, "DEPLOY_WATCH_POLL", "DEPLOY_WATCH_WINDOW", "a watch looks before it ends")
     halves = ("FLEET_HTTP_TLS_CERT_FILE", "FLEET_HTTP_TLS_KEY_FILE")
     given = [name for name in halves if getattr(settings, ALIASES[name]) is not None]
     if len(given) == 1:
         [missing] = set(halves) - set(given)
         yield written[given[0]].problem(f"{given[0]} and {missing} belong together: give both or neither")
+
+
+def _below(settings: Settings, written: Mapping[str, _Written], low: str, high: str, why: str) -> Iterable[Problem]:
+    """Nothing if the one is below the other; else told of the one that is written, and where."""
+    least, most = getattr(settings, ALIASES[low]), getattr(settings, ALIASES[high])
+    if least >= most and low in written:
+        yield written[low].problem(f"{low} ({least:g}) has to be below {high} ({most:g}): {why}")
+    elif least >= most:
+        yield written[high].problem(f"{high} ({most:g}) has to be above {low} ({least:g}): {why}")
 
 
 def _weak_tokens(settings: Settings, written: Mapping[str, _Written]) -> Iterable[Problem]:

@@ -59,13 +59,24 @@ def end_all(world: str) -> None:
 
 
 def lose(world: str, service: str, index: int, noted: Path) -> None:
-    """kill -9 of one instance, with a note that it was the test's doing."""
+    """kill -9 of one instance, with a note that it was the test's doing.  Not before it has noted its own start in the
+    file `starts` beside: a plane counts it as soon as it lives, the auditor only then."""
     for one in instances(world):
         if (one.service, one.index) == (service, index):
+            _wait_noted(one, noted.with_name("starts"))
             with noted.open("a", encoding="utf-8") as lost:
                 lost.write(f"{one.service}/{one.index}/{one.key}\n")
             os.kill(one.pid, signal.SIGKILL)
             _wait_gone(one.pid)
+
+
+def _wait_noted(one: Instance, starts: Path) -> None:
+    until = time.monotonic() + PATIENCE_S
+    needle = f"/{one.service}/{one.index}/{one.key} "
+    while not (starts.exists() and needle in starts.read_text(encoding="utf-8")) and _lives(one.pid):
+        if time.monotonic() > until:
+            raise TimeoutError(f"pid {one.pid} did not note its start")
+        time.sleep(0.002)
 
 
 def _wait_gone(pid: int) -> None:

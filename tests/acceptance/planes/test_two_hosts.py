@@ -10,10 +10,16 @@ from collections.abc import Callable
 import pytest
 
 from fleetwarden.domain.identifiers import SECOND
+from tests.acceptance.cli.world import Running
 from tests.acceptance.planes.world import LEASE_S, STUBBORN, Hosts, eventually, holds_for
 
 pytestmark = pytest.mark.needs("postgresql")
 MakeHosts = Callable[..., Hosts]
+
+
+def leads(hosts: Hosts, plane: Running) -> bool:
+    """Whether a plane of the first host says that it leads the reconciler's passes."""
+    return bool(hosts.h1.ask("/status", plane)["controllers"]["fleet_reconciler"]["leads"])
 
 
 @pytest.mark.req("RUN-1", "RUN-17", "OBS-2")
@@ -97,8 +103,8 @@ def test_a_leader_that_was_stopped_wakes_up_under_an_old_token_and_does_nothing_
     eventually(lambda: "lease lost" in hosts.h1.log() or "outcome arrived late" in hosts.h1.log(), hosts.told)
     eventually(lambda: hosts.h1.pids("stubborn") == [], hosts.told)
     eventually(lambda: hosts.rows("SELECT 1 FROM executions WHERE kind = 'stop_service' AND ok = 1"), hosts.told)
-    assert not hosts.h1.ask("/status", first)["controllers"]["fleet_reconciler"]["leads"]
-    assert hosts.h1.ask("/status", second)["controllers"]["fleet_reconciler"]["leads"]
+    # either may lead by now, where the machine kept the other one waiting: what counts is that it is one
+    eventually(lambda: sum(leads(hosts, plane) for plane in (first, second)) == 1, hosts.told)
     holds_for(LEASE_S)
     assert hosts.rows("SELECT count(*) FROM executions WHERE kind = 'stop_service' AND ok = 1") == [(1,)]
     tokens = hosts.rows(
