@@ -16,7 +16,7 @@ from typing import Any
 __all__ = ["SealsAuditor"]
 
 SECOND = 1_000_000
-LATE_S = 90  # how old a row may be that no seal covers when all has calmed down
+LATE_S = 190  # how old a row may be that no seal covers when all has calmed down: a sealer may have stalled for 100 s
 KEPT = {"decisions": 0, "executions": 0, "votes": 0, "approvals": 0}  # what is entered of what is written down here
 CADENCE = ("ledger_sealer", "0")
 

@@ -6,8 +6,10 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,20 +89,29 @@ def at_rest(plane: Plane) -> bool:
     return not open_ones
 
 
+def is_anew(plane: Plane, killed: int) -> bool:
+    """Whether the second replica is another process by now."""
+    return pids(plane, "web").get("1") not in (None, killed)
+
+
 @pytest.mark.req("REC-7", "REC-10")
 def test_a_killed_replica_is_repaired_by_a_targeted_pass_of_its_service_alone(plane: Plane) -> None:
-    eventually(lambda: at_rest(plane))
-    before = pids(plane, "web")
-    killed = before["1"]
-    assert killed is not None
-    os.kill(killed, signal.SIGKILL)
-    eventually(lambda: pids(plane, "web").get("1") not in (None, killed))
-    eventually(lambda: at_rest(plane))
-    assert pids(plane, "web")["0"] == before["0"]
-    record = plane.store.read(lambda tx: tx.outbox.list(Page(target="web")))[0]
-    assert (record.request.kind, dict(record.request.params)) == ("restart_service", {"replica": 1})
-    reports = plane.store.read(lambda tx: tx.reports.list(Page(limit=100)))
-    [mine] = [one.body for one in reports if record.id in one.body["prepared"]]
+    mine: Mapping[str, Any] = {}
+    for _ in range(3):  # a pass over everything that was due just then may have come first
+        eventually(lambda: at_rest(plane))
+        before = pids(plane, "web")
+        killed = before["1"]
+        assert killed is not None
+        os.kill(killed, signal.SIGKILL)
+        eventually(partial(is_anew, plane, killed))
+        eventually(lambda: at_rest(plane))
+        assert pids(plane, "web")["0"] == before["0"]
+        record = plane.store.read(lambda tx: tx.outbox.list(Page(target="web")))[0]
+        assert (record.request.kind, dict(record.request.params)) == ("restart_service", {"replica": 1})
+        reports = plane.store.read(lambda tx: tx.reports.list(Page(limit=100)))
+        [mine] = [one.body for one in reports if record.id in one.body["prepared"]]
+        if mine["targets"]:
+            break
     assert list(mine["targets"]) == ["web"]
 
 
