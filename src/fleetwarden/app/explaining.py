@@ -184,7 +184,12 @@ def _would_change(ruling: Ruling, item: views.Item, name: str, kind: str) -> lis
     if ruling.verdict in (Verdict.ALLOW, Verdict.ALLOW_NOTIFY):
         return []
     told = {
-        "freeze": ["the freeze ends (fleetwarden freeze off, or the FREEZE file is removed)"],
+        "freeze": [
+            (
+                "the freeze ends (fleetwarden freeze off, for that of a part with its --group, --service or --kind; "
+                "or the FREEZE file is removed)"
+            )
+        ],
         "tier": [f"a rule in the policy gives {kind} on {name} another tier"],
         "rate": [f"the time is after {_next_slot(ruling)}"],
         "window": [f"the maintenance window is open (next at {_number(ruling, 'window', 'opens_at')})"],

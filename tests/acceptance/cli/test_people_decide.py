@@ -83,7 +83,10 @@ def test_a_freeze_holds_while_it_lasts_and_is_seen_everywhere(world: World) -> N
     assert "FROZEN: nothing acts" in status.lines[0]
     assert "denied, frozen by admin: lunch [b]" in status.out
     told = world.run("explain", "worker").out
-    assert "It would be allowed if: the freeze ends (fleetwarden freeze off, or the FREEZE file is removed)." in told
+    assert (
+        "It would be allowed if: the freeze ends (fleetwarden freeze off, for that of a part with its --group, "
+        "--service or --kind; or the FREEZE file is removed)."
+    ) in told
     assert plane.ends(signal.SIGTERM) == 0
 
     assert "frozen by admin: lunch [b]" in world.run("freeze").out  # from the store: no plane runs

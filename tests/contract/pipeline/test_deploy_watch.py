@@ -7,7 +7,7 @@ import pytest
 from fleetwarden.controllers.gate import Answer
 from fleetwarden.controllers.watch_again import follow_again
 from fleetwarden.domain.actions import Kind, Source, Tier, Verdict
-from fleetwarden.domain.deploy_watch import Sight, WatchStatus
+from fleetwarden.domain.deploy_watch import DeployWatch, Sight, WatchStatus
 from fleetwarden.domain.fleet import Mode
 from fleetwarden.domain.identifiers import SECOND
 from fleetwarden.domain.lifecycles import ApprovalState, OutboxState
@@ -654,18 +654,23 @@ def test_a_declared_count_is_not_watched(world: Watched) -> None:
 def test_the_same_on_both_databases(bench: Bench, database: Database) -> None:
     bench.build(window_s=0.02)
     world = Watched(bench)
+
+    def ended() -> DeployWatch:
+        """The newest watch, once its window is over by the store's time, of which a server's is its own."""
+        for _ in range(200):
+            bench.watch()
+            if world.newest().status is not WatchStatus.RUNNING:
+                break
+            database.lapse()
+        return world.newest()
+
     world.pass_by()
-    bench.watch()
-    database.lapse()
-    bench.watch()
-    assert (world.newest().status, world.newest().proven) == (WatchStatus.SUCCESS, True)
+    first = ended()
+    assert (first.status, first.proven) == (WatchStatus.SUCCESS, True)
     world.declare("1.1")
     world.pass_by(1)
     world.breaks()
-    bench.watch()
-    database.lapse()
-    bench.watch()
-    assert world.newest().status is WatchStatus.FAILED
+    assert ended().status is WatchStatus.FAILED
     bench.act()
     assert world.versions() == {"1.0"}
     assert [one.version for one in world.quarantines()] == ["1.1"]
