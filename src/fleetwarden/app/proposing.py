@@ -19,17 +19,22 @@ from fleetwarden.controllers.gate import Admission, Answer, Gate
 from fleetwarden.controllers.holding import held_by
 from fleetwarden.controllers.reconciler import request_for
 from fleetwarden.controllers.sightings import Sightings
+from fleetwarden.controllers.verified_versions import known_versions
 from fleetwarden.controllers.wishes import as_asked
+from fleetwarden.domain import versions
 from fleetwarden.domain.actions import ACTUATED_KINDS, ActionDecision, ActionRequest, Kind, Source
 from fleetwarden.domain.convergence import Need
 from fleetwarden.domain.errors import Conflict, Misconfigured, NotFound, Refused, Retryable
 from fleetwarden.domain.fleet import Mode, ObservedService, Service
 from fleetwarden.domain.identifiers import JsonValue
+from fleetwarden.domain.rollback_target import Target, verified_before
 from fleetwarden.ports.configuration import ConfigurationSource
 from fleetwarden.ports.stores import Store, Tx
 from fleetwarden.ports.system import IdSource
 
 __all__ = ["Proposing"]
+
+COMPLETED = {Kind.START.value: "replicas", Kind.ROLLBACK.value: "version"}  # what may be left to the plane
 
 
 class Proposing:
@@ -78,13 +83,59 @@ class Proposing:
         service = self._service(target)
         require(caller, Role.ADMIN if break_glass else Role.OPERATOR, service.group)
         inner = key_of(caller.person, key or self._ids.new())
-        asked = _completed(kind, params, service)
         if (before := self._store.read(lambda tx: tx.decisions.by_key(inner))) is not None:
-            _refuse_other_body(before.request, kind, target, asked, reason, break_glass)
+            repeated = {**_left_out(kind, params, before.request), **params}
+            _refuse_other_body(before.request, kind, target, repeated, reason, break_glass)
             return self._answer(before)
+        asked = self._completed(kind, params, service)
         request = self._request(caller, service, kind, asked, reason, inner, break_glass)
         [admission] = self._gate.admit([request], fence=None)
         return self._admitted(admission)
+
+    def _completed(self, kind: str, params: Mapping[str, JsonValue], service: Service) -> Mapping[str, JsonValue]:
+        """A start without a count is one of as many as are asked for, a rollback without a version one to the last
+        version that was verified healthy."""
+        if kind == Kind.START and "replicas" not in params:
+            return {**params, "replicas": service.replicas}
+        if kind == Kind.ROLLBACK and "version" not in params:
+            return {**params, "version": self._verified(service)}
+        return dict(params)
+
+    def _verified(self, service: Service) -> str:
+        """The version to go back to.  Raises Refused where there is none, or what runs was itself gone back to, and
+        Conflict while a change of the service is open."""
+        running = versions.running(self._seen(service))
+        known, ran, open_now = self._store.read(
+            lambda tx: (
+                known_versions(tx, service.name),
+                tx.versions.of_service(service.name, 1),
+                tx.outbox.open_of(service.name),
+            )
+        )
+        if open_now is not None:  # what it leads to is not known yet, so neither is what to go back from
+            raise Conflict(
+                f"nothing was decided: {open_now.id} of {service.name} is still open",
+                code="target_busy",
+                hint="try again later, or name the version",
+            )
+        if ran and ran[0].kind == Kind.ROLLBACK:
+            target = Target(version="", reason=f"{service.name} was rolled back, and a rollback is not rolled back")
+        else:
+            leaving = [ran[0].version] if ran and ran[0].version in running else running
+            target = verified_before(service, leaving=leaving, running=running, **known)
+        if not target.version:
+            raise Refused(
+                f"nothing was proposed: {target.reason}",
+                code="no_verified_version",
+                hint=f"name the version; fleetwarden versions {service.name} lists them",
+            )
+        return target.version
+
+    def _seen(self, service: Service) -> ObservedService:
+        seen = self._sightings.look_at(service)
+        if seen is None:
+            raise Retryable(f"{service.name} cannot be observed now", hint="status says why; try again")
+        return seen
 
     def _service(self, target: str) -> Service:
         """The service as it is asked for now, overrides included."""
@@ -119,9 +170,7 @@ class Proposing:
                 code="not_declared",
                 hint="declare the version, or roll back to one that ran",
             )
-        seen = self._sightings.look_at(service)
-        if seen is None:
-            raise Retryable(f"{service.name} cannot be observed now", hint="status says why; try again")
+        seen = self._seen(service)
         need = Need(kind=Kind(kind), params=params, reason=reason, direction=_direction(kind, params, seen))
         request = request_for(
             need, service, seen, key=key, source=Source.OPERATOR, by=caller.person, acting=self._acting
@@ -171,11 +220,11 @@ def _check(kind: str) -> None:
         )
 
 
-def _completed(kind: str, params: Mapping[str, JsonValue], service: Service) -> Mapping[str, JsonValue]:
-    """A start without a count is a start of as many as are asked for."""
-    if kind == Kind.START and "replicas" not in params:
-        return {**params, "replicas": service.replicas}
-    return dict(params)
+def _left_out(kind: str, params: Mapping[str, JsonValue], before: ActionRequest) -> Mapping[str, JsonValue]:
+    """What this request leaves to the plane, as it was found for the same one before."""
+    name = COMPLETED.get(kind, "")
+    known = before.kind == kind and name in before.params and name not in params
+    return {name: before.params[name]} if known else {}
 
 
 def _direction(kind: str, params: Mapping[str, JsonValue], seen: ObservedService) -> str:

@@ -13,6 +13,7 @@ from fleetwarden.controllers.intent_desk import IntentDesk
 from fleetwarden.controllers.intent_putting import Put, PutAnswer, Wanted
 from fleetwarden.controllers.reconciler import request_for
 from fleetwarden.controllers.sightings import Sightings
+from fleetwarden.controllers.verified_versions import known_versions
 from fleetwarden.controllers.watch_again import ATTEMPTS_MAX, key_of_attempt
 from fleetwarden.controllers.watch_ending import Followed, watched_words
 from fleetwarden.controllers.wishes import as_asked
@@ -36,8 +37,6 @@ BUSY_S = 1.0  # the same for a target with an open action: what it waits for is 
 PATIENCE_S = 3_600.0  # after the verdict: then what was not proposed is left to people
 HELD_S = 10.0  # how soon what a freeze or a storm holds is asked for again
 HELD_MAX: Micros = 86_400 * SECOND  # after the verdict, as long as such a hold lasts
-VERDICTS_MAX = 200
-HISTORY_MAX = 200
 
 
 Refusal = Callable[[ActionRequest, Service], str | None]
@@ -218,16 +217,4 @@ def _target(tx: Tx, watch: DeployWatch, service: Service, running: list[str]) ->
     """A later watch that has taken over, and where to go back to otherwise."""
     newest = tx.watches.newest_change(watch.service)
     newer = newest if newest is not None and newest.seq > watch.seq else None
-    complete: dict[str, bool] = {}
-    for ran in tx.versions.of_service(watch.service, HISTORY_MAX):
-        complete.setdefault(ran.version, ran.complete)
-    held = {one.version for one in tx.quarantines.standing() if one.service == watch.service}
-    target = rollback_target(
-        watch,
-        service,
-        running=running,
-        verdicts=tx.watches.of_versions(watch.service, VERDICTS_MAX),
-        quarantined=held,
-        complete=complete,
-    )
-    return newer, target
+    return newer, rollback_target(watch, service, running=running, **known_versions(tx, watch.service))

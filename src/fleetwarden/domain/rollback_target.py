@@ -1,7 +1,8 @@
-"""Where a failed change of version goes back to: the last version that was verified healthy here, or nowhere.
+"""Where a change of version goes back to: the last version that was verified healthy here, or nowhere.
 
-Pure.  Never a version whose newest verdict is bad, one in quarantine, one whose roll-out was aborted, one that is
-marked irreversible or is made from something else by now, and nothing at all where what failed cannot be undone.
+Asked after a watch that failed, and by a person who names no version.  Pure.  Never a version whose newest verdict is
+bad, one in quarantine, one whose roll-out was aborted, one that is marked irreversible or is made from something else
+by now, and nothing at all where what failed cannot be undone.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from fleetwarden.domain.deploy_watch import DeployWatch, WatchStatus
 from fleetwarden.domain.fleet import Service
 from fleetwarden.domain.identifiers import show_id
 
-__all__ = ["Target", "rollback_target"]
+__all__ = ["Target", "rollback_target", "verified_before"]
 
 
 class Target(Record):
@@ -40,9 +41,30 @@ def rollback_target(
     """
     if watch.kind == Kind.ROLLBACK:
         return Target(version="", reason="what failed is a rollback itself, and a rollback is not rolled back")
-    if _irreversible(service, watch.version):
-        return Target(version="", reason=f"version {watch.version}, which it would leave, is marked irreversible")
-    judged: set[str] = {watch.version}
+    return verified_before(
+        service,
+        leaving={watch.version},
+        running=running,
+        verdicts=verdicts,
+        quarantined=quarantined,
+        complete=complete,
+    )
+
+
+def verified_before(
+    service: Service,
+    *,
+    leaving: Collection[str],
+    running: Collection[str],
+    verdicts: Sequence[DeployWatch],
+    quarantined: Collection[str],
+    complete: Mapping[str, bool],
+) -> Target:
+    """The newest version besides those it leaves that was verified healthy here, with the arguments of the above."""
+    for version in leaving:
+        if _irreversible(service, version):
+            return Target(version="", reason=f"version {version}, which it would leave, is marked irreversible")
+    judged: set[str] = set(leaving)
     passed: list[str] = []
     for one in verdicts:
         if one.version in judged:

@@ -132,3 +132,26 @@ def test_without_a_verified_version_nothing_is_rolled_back_and_people_are_told(b
         lambda: "no other version of web was verified" in world.run("journal", "list").out, world.run("journal", "list")
     )
     assert broken.asked("rollback_service") == []
+
+
+@pytest.mark.req("DWH-5", "RUN-5")
+def test_a_person_who_names_no_version_goes_back_to_the_verified_one_and_no_further(
+    broken: Broken, world: World
+) -> None:
+    broken.verified()
+    nowhere = world.run("action", "propose", "rollback", "web", "--reason", "orders fail")
+    assert nowhere.code == 1
+    assert "nothing was proposed: no other version of web was verified healthy here" in nowhere.err
+    assert "fleetwarden versions web lists them" in nowhere.err
+    broken.declare("2.0")
+    eventually(lambda: any((one["version"], one["status"]) == ("2.0", "running") for one in broken.watches()))
+    propose = ("action", "propose", "rollback", "web", "--reason", "orders fail", "--key", "once")
+    asked = world.run(*propose, "--wait")
+    assert asked.code == 0, asked
+    assert broken.running() == ["1.0"]
+    [decided] = broken.asked("rollback_service")
+    assert decided["params"] == {"version": "1.0"}
+    assert world.run(*propose).code == 0  # the same request, answered as before
+    further = world.run("action", "propose", "rollback", "web", "--reason", "still")
+    assert (further.code, "a rollback is not rolled back" in further.err) == (1, True), further
+    assert broken.asked("rollback_service") == [decided]
