@@ -9,9 +9,8 @@ import pytest
 
 from fleetwarden.domain.actions import Kind
 from fleetwarden.domain.deploy_watch import DeployWatch, WatchStatus
-from fleetwarden.domain.fleet import ProcessSpec, Service
-from fleetwarden.domain.rollback_target import Target, rollback_target, verified_before
 from fleetwarden.domain.fleet import ProcessSpec, Service, VersionSpec
+from fleetwarden.domain.rollback_target import Target, rollback_target, verified_before
 
 WEB = Service(
     name="web",
