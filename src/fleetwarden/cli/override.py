@@ -20,6 +20,7 @@ override = group("override", "list", "What is asked of a service besides the fil
 
 ServiceArgument = Annotated[str, typer.Argument(metavar="SERVICE", help="Its name in the registry.")]
 ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept with it.")]
+UNEXPLAINED = "no reason was given"
 
 
 @override.command("set")
@@ -27,7 +28,9 @@ ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why
 def set_(
     call: Call,
     service: ServiceArgument,
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; shown wherever the override is.")],
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Why; shown wherever the override is.")
+    ] = UNEXPLAINED,
     replicas: Annotated[int | None, typer.Option("--replicas", metavar="N", help="How many.")] = None,
     state: Annotated[str | None, typer.Option("--state", metavar="STATE", help="running or stopped.")] = None,
     for_s: Annotated[

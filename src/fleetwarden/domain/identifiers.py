@@ -112,7 +112,9 @@ def parse_id(prefix: str, text: str) -> int:
             break
     if body.isascii() and body.isdigit() and len(body) <= 18:
         return int(body)
-    raise Misconfigured(f"{text!r} is no id of a {PREFIXES.get(prefix, 'record')}", hint=f"ids look like {prefix}-12")
+    what = PREFIXES.get(prefix, "record")
+    article = "an" if what[0] in "aeiou" else "a"
+    raise Misconfigured(f"{text!r} is no id of {article} {what}", hint=f"ids look like {prefix}-12")
 
 
 def name_problem(name: object) -> str | None:

@@ -39,6 +39,10 @@ def test_an_override_is_set_survives_the_plane_and_is_cleared(world: World) -> N
     assert "scale_service" in history.out
     assert world.json("history", "web", "--limit", "1", "--json")["next"]
 
+    unexplained = world.run("override", "set", "web", "--replicas", "2", "--for", "1h")
+    assert (unexplained.code, unexplained.err) == (0, "")
+    assert unexplained.lines[0].endswith("by admin: no reason was given")
+
 
 @pytest.mark.req("AUT-12", "REC-9", "RUN-5")
 def test_what_makes_no_sense_is_refused_with_what_would(world: World) -> None:
@@ -50,7 +54,6 @@ def test_what_makes_no_sense_is_refused_with_what_would(world: World) -> None:
         (("override", "set", "web", "--replicas", "-1", "--reason", "x"), 2, "replicas"),
         (("override", "set", "web", "--replicas", "1001", "--reason", "x"), 2, "0 to 1000"),
         (("override", "set", "web", "--state", "off", "--reason", "x"), 2, "state"),
-        (("override", "set", "web", "--replicas", "1"), 2, "--reason"),
         (("override", "clear", "web"), 1, "web has no override"),
         (("adopt", "web"), 1, "nothing that somebody else changed in web is held"),
         (("reassert", "web"), 1, "nothing that somebody else changed in web is held"),
