@@ -10,7 +10,7 @@ import pytest
 from fleetwarden.domain.actions import Kind
 from fleetwarden.domain.deploy_watch import DeployWatch, WatchStatus
 from fleetwarden.domain.fleet import ProcessSpec, Service, VersionSpec
-from fleetwarden.domain.rollback_target import Target, rollback_target, verified_before
+from fleetwarden.domain.rollback_target import Target, rollback_target, verified_before, way_back
 
 WEB = Service(
     name="web",
@@ -93,3 +93,22 @@ def test_a_rollback_that_failed_is_not_rolled_back_and_a_deploy_is() -> None:
     assert rollback_target(failed, WEB, **known) == Target(
         version="", reason="what failed is a rollback itself, and a rollback is not rolled back"
     )
+
+
+@pytest.mark.req("DWH-5")
+@pytest.mark.parametrize(
+    ("last", "running", "version"),
+    [
+        ("3", ["3"], "2"),
+        ("3", [], "2"),  # nothing runs: what ran last is left all the same
+        ("3", ["2", "3"], "2"),  # a roll-out that stopped half-way
+        ("3", ["2"], "3"),  # somebody else put 2 there
+        ("", ["2"], "3"),
+    ],
+)
+def test_a_person_goes_back_from_what_was_rolled_out_last(last: str, running: list[str], version: str) -> None:
+    verdicts = [a_watch(3, "3"), a_watch(2, "2"), a_watch(1, "1")]
+    known: dict[str, Any] = {"verdicts": verdicts, "quarantined": (), "complete": {}}
+    assert way_back(WEB, last=last, rolled_back=False, running=running, **known).version == version
+    again = way_back(WEB, last=last, rolled_back=True, running=running, **known)
+    assert again == Target(version="", reason="web was rolled back, and a rollback is not rolled back")

@@ -27,7 +27,7 @@ from fleetwarden.domain.convergence import Need
 from fleetwarden.domain.errors import Conflict, Misconfigured, NotFound, Refused, Retryable
 from fleetwarden.domain.fleet import Mode, ObservedService, Service
 from fleetwarden.domain.identifiers import JsonValue
-from fleetwarden.domain.rollback_target import Target, verified_before
+from fleetwarden.domain.rollback_target import way_back
 from fleetwarden.ports.configuration import ConfigurationSource
 from fleetwarden.ports.stores import Store, Tx
 from fleetwarden.ports.system import IdSource
@@ -118,11 +118,13 @@ class Proposing:
                 code="target_busy",
                 hint="try again later, or name the version",
             )
-        if ran and ran[0].kind == Kind.ROLLBACK:
-            target = Target(version="", reason=f"{service.name} was rolled back, and a rollback is not rolled back")
-        else:
-            leaving = [ran[0].version] if ran and ran[0].version in running else running
-            target = verified_before(service, leaving=leaving, running=running, **known)
+        target = way_back(
+            service,
+            last=ran[0].version if ran else "",
+            rolled_back=bool(ran) and ran[0].kind == Kind.ROLLBACK,
+            running=running,
+            **known,
+        )
         if not target.version:
             raise Refused(
                 f"nothing was proposed: {target.reason}",

@@ -15,7 +15,7 @@ from fleetwarden.domain.deploy_watch import DeployWatch, WatchStatus
 from fleetwarden.domain.fleet import Service
 from fleetwarden.domain.identifiers import show_id
 
-__all__ = ["Target", "rollback_target", "verified_before"]
+__all__ = ["Target", "rollback_target", "verified_before", "way_back"]
 
 
 class Target(Record):
@@ -76,6 +76,33 @@ def verified_before(
         passed.append(why)
     told = f" ({'; '.join(passed[:5])})" if passed else ""
     return Target(version="", reason=f"no other version of {service.name} was verified healthy here{told}")
+
+
+def way_back(
+    service: Service,
+    *,
+    last: str,
+    rolled_back: bool,
+    running: Collection[str],
+    verdicts: Sequence[DeployWatch],
+    quarantined: Collection[str],
+    complete: Mapping[str, bool],
+) -> Target:
+    """The version that a person goes back to who names none.
+
+    `last`: the version of the newest roll-out, "" without any, and whether it was `rolled_back` to.  It is what is left
+    unless something else runs by now: a roll-out that stopped half-way leaves two versions, one of them the way back.
+    """
+    if rolled_back:
+        return Target(version="", reason=f"{service.name} was rolled back, and a rollback is not rolled back")
+    return verified_before(
+        service,
+        leaving={last} if last and (last in running or not running) else running,
+        running=running,
+        verdicts=verdicts,
+        quarantined=quarantined,
+        complete=complete,
+    )
 
 
 def _unfit(
