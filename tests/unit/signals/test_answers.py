@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
 from concurrent.futures import wait
 from contextlib import ExitStack, contextmanager
@@ -247,6 +248,28 @@ def test_threads_of_a_source_that_is_closed_end() -> None:
     for one in threads:
         one.join(30)
     assert not any(one.is_alive() for one in threads)
+
+
+@pytest.mark.req("SGP-3")
+def test_a_thread_that_waits_keeps_no_answer_alive() -> None:
+    class Answer:
+        """Something large."""
+
+    gone = threading.Event()
+
+    def large() -> Answer:
+        made = Answer()
+        weakref.finalize(made, gone.set)
+        return made
+
+    asked = Askers("large", slots=1)
+    try:
+        futures = asked.ask([large])
+        assert isinstance(futures[0].result(), Answer)
+        futures.clear()
+        assert gone.wait(30)  # though the thread waits for a next call that never comes
+    finally:
+        asked.close()
 
 
 @pytest.mark.req("ASC-17", "SGP-3")

@@ -51,11 +51,21 @@ class Askers:
             self._jobs.put(None)
 
     def _serve(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            future, call = job
-            if not future.set_running_or_notify_cancel():
-                continue
+        while self._answered():
+            pass
+
+    def _answered(self) -> bool:
+        """Wait for one job and do it; False once there is no further one.
+
+        A call of its own for each: a thread that waits keeps no answer of ten thousand series alive until the next one.
+        """
+        job = self._jobs.get()
+        if job is None:
+            return False
+        future, call = job
+        if future.set_running_or_notify_cancel():
             try:
                 future.set_result(call())
             except BaseException as error:  # noqa: BLE001 -- it is the caller's to judge
                 future.set_exception(error)
+        return True
