@@ -38,6 +38,7 @@ from fleetwarden.app.onlooking import OBSERVATION, Onlooking
 from fleetwarden.app.planning import Planning
 from fleetwarden.app.proposing import Proposing
 from fleetwarden.app.remedies import Remedies
+from fleetwarden.app.replica_logs import ReplicaLogs
 from fleetwarden.app.settings import Settings
 from fleetwarden.app.stopping import Stopping
 from fleetwarden.app.storage import EpochOperations, open_migrated
@@ -146,7 +147,7 @@ class Plane:
         self._actuators = {name: self._bounded(one) for name, one in served.items()}
         watching = [*built.observers, *put.observers] if observers is None else observers
         sources = (*built.evidence, *watching, *served.values())
-        self._evidence = substrates.evidence_of(sources, None if self._by_hand else self.clock)
+        self._capturing = Capturing(substrates.evidence_of(sources, None if self._by_hand else self.clock))
         self.sightings = Sightings(
             self.store,
             [one if self._by_hand else DeadlineObserver(self.clock, one) for one in watching],
@@ -195,7 +196,7 @@ class Plane:
             self.wakes,
             self._dispatch,
             unready=self.readiness.why_not,
-            capturing=Capturing(self._evidence),
+            capturing=self._capturing,
             holder=self.holder,
             limits=executor_limits(settings),
             host=host,
@@ -405,6 +406,7 @@ class Plane:
             self.store, self.clock, self.supervision, self.loop.states, self.loop.leased, facts.fallbacks
         )
         self.versions = VersionViews(self.store, self.configuration, self.fleet)
+        self.logs = ReplicaLogs(self.configuration, self._capturing, shared)
         self.explaining = Explaining(self.store, self.configuration, self.fleet, self.restraint)
         self.stopping = Stopping(
             self.clock,

@@ -29,7 +29,7 @@ from fleetwarden.cli.signals import signals
 from fleetwarden.cli.storage import db
 from fleetwarden.cli.storm import storm
 from fleetwarden.cli.tokens import tokens
-from fleetwarden.cli.versions import versions
+from fleetwarden.cli.versions import logs, versions
 
 __all__ = ["app"]
 
@@ -76,6 +76,7 @@ app.command("backtest")(backtest)
 app.command("lab")(lab)
 app.command("history")(history)
 app.command("versions")(versions)
+app.command("logs")(logs)
 app.command("adopt")(adopt)
 app.command("reassert")(reassert)
 app.command("doctor")(doctor)

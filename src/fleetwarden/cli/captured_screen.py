@@ -11,7 +11,7 @@ from typing import Any
 from fleetwarden.cli.screen import Screen
 from fleetwarden.cli.times import localised, shown
 
-__all__ = ["show_captured", "show_versions"]
+__all__ = ["show_captured", "show_output", "show_versions"]
 
 Item = Mapping[str, Any]
 
@@ -19,12 +19,23 @@ Item = Mapping[str, Any]
 def show_captured(screen: Screen, captured: Item, now: Any) -> None:
     """The evidence of one action: each replica with its last lines."""
     screen.line(f"captured right before it, {shown(captured['at'], now)} ({captured['digest'][:23]})")
+    _show_replicas(screen, captured, now)
+
+
+def show_output(screen: Screen, body: Item, now: Any) -> None:
+    """What each replica of a service wrote last."""
+    if not body["instances"]:
+        screen.line(f"nothing of {body['service']} is there")
+    _show_replicas(screen, body, now)
+
+
+def _show_replicas(screen: Screen, captured: Item, now: Any) -> None:
     if captured.get("problem"):
         screen.line(str(captured["problem"]), indent=2)
     for one in captured.get("instances") or ():
         screen.line(f"  #{one['id']}: {', '.join(_about(one, now))}", indent=4)
         if one.get("cut"):
-            screen.line("    … (earlier lines are not kept)")
+            screen.line("    … (earlier lines are not shown)")
         for line in one.get("lines") or ():
             screen.line(f"    {line}", indent=6)
 

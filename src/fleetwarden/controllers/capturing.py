@@ -55,6 +55,16 @@ class Capturing:
             log.exception("evidence not captured", action=record.id)
             return {"instances": [], "problem": scrubbed(f"not captured: {type(error).__name__}: {error}")}
 
+    def last_lines(self, service: Service) -> Mapping[str, JsonValue]:
+        """What its replicas wrote last, as it stands: the same bounded and scrubbed lines that an action keeps.
+
+        `{instances, problem?}`.  Raises Refused where the substrate gives none, Retryable if nothing could be read.
+        """
+        source = self._sources.get(service.substrate)
+        if source is None:
+            raise Refused(f"what {service.name} writes is not read: its substrate gives none", code="no_output")
+        return _body(source.capture(service, None, lines_max=LINES_MAX, bytes_max=BYTES_MAX))
+
 
 def _body(found: Sequence[InstanceEvidence]) -> Mapping[str, JsonValue]:
     """Clean and small enough to be stored: of many replicas, each has fewer of its last lines."""

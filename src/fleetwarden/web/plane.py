@@ -28,6 +28,7 @@ from fleetwarden.app.metrics import Metrics
 from fleetwarden.app.planning import Planning
 from fleetwarden.app.proposing import Proposing
 from fleetwarden.app.remedies import Remedies
+from fleetwarden.app.replica_logs import ReplicaLogs
 from fleetwarden.app.shadow_views import ShadowReports
 from fleetwarden.app.signal_views import Signals
 from fleetwarden.app.stopping import Stopping
@@ -55,6 +56,7 @@ class ServedPlane(Protocol):
     fleet: FleetViews
     explaining: Explaining
     versions: VersionViews
+    logs: ReplicaLogs
     stopping: Stopping
     wishes: Wishes
     history: History

@@ -48,6 +48,7 @@ MATRIX: dict[tuple[str, str], tuple[set[Role], Any]] = {
     ("get", "/services/{name}/history"): (LOOK, None),
     ("get", "/services/{name}/shadow"): (LOOK, None),
     ("get", "/services/{name}/versions"): (LOOK, None),
+    ("get", "/services/{name}/logs"): (LOOK, None),
     ("put", "/services/{name}/override"): (OPERATE, {"replicas": 2, "reason": "load"}),
     ("delete", "/services/{name}/override"): (OPERATE, None),
     ("post", "/services/{name}/adopt"): (OPERATE, {"reason": "right"}),

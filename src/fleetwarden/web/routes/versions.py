@@ -1,4 +1,4 @@
-"""Versions of a service: what can be deployed, what runs, what ran."""
+"""One service closer up: which versions of it there are, and what its replicas wrote last."""
 
 from __future__ import annotations
 
@@ -49,3 +49,30 @@ class Versions(BaseModel):
 def show_versions(caller: AnyCaller, plane: Plane, name: Name) -> Response:
     """Versions of one service, with their history, newest first."""
     return answer(plane.versions.of(caller, name))
+
+
+class ReplicaOutput(BaseModel):
+    """`ended`: how its process ended, "" while it lives.  `lines`: oldest first; `cut`: there is more of it."""
+
+    id: str
+    status: str
+    pid: int | None
+    version: str
+    started_at: Time | None
+    ended: str
+    lines: list[str]
+    cut: bool
+
+
+class Output(BaseModel):
+    """`problem`: what is not told of, such as replicas beyond the thirty-second."""
+
+    service: str
+    instances: list[ReplicaOutput]
+    problem: str | None
+
+
+@router.get("/services/{name}/logs", response_model=Output, dependencies=[Depends(no_query)])
+def show_logs(caller: AnyCaller, plane: Plane, name: Name) -> Response:
+    """The last lines that each replica wrote: at most 100 of them and 16 KiB, without secrets."""
+    return answer(plane.logs.of(caller, name))
